@@ -7,7 +7,8 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{self, HeaderName};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use sha2::{Digest as _, Sha256};
 use stanchion_core::{Error, Result};
 
@@ -18,6 +19,8 @@ use crate::page;
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     token: Option<Token>,
+    /// The token has characters that no request can show.
+    is_bad: bool,
     pub(crate) protects_reads: bool,
     /// The label of whoever frees a lock.
     pub(crate) unlock: Option<String>,
@@ -39,6 +42,8 @@ fn hash(token: &[u8]) -> [u8; 32] {
 
 impl Access {
     pub(crate) fn set_token(&mut self, token: &str) {
+        // A header can carry no others, and a browser sends no others in one.
+        self.is_bad = !token.bytes().all(|byte| byte.is_ascii_graphic());
         self.token = (!token.is_empty()).then(|| Token(hash(token.as_bytes())));
     }
 
@@ -49,6 +54,9 @@ impl Access {
             }
             None if self.protects_reads => {
                 Err(Error::invalid_argument("reads need a token, and there is none"))
+            }
+            _ if self.is_bad => {
+                Err(Error::invalid_argument("a token has letters, digits and punctuation of ASCII only"))
             }
             _ => Ok(()),
         }
@@ -63,9 +71,9 @@ impl Access {
         self.token.as_ref().is_some_and(|expected| token == Some(expected.0))
     }
 
-    fn answers(&self, headers: &HeaderMap) -> bool {
+    fn answers(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let Some(hosts) = &self.hosts else { return true };
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(without_port);
+        let host = host(uri, headers).map(without_port);
         host.is_some_and(|host| hosts.iter().any(|known| known.eq_ignore_ascii_case(host)))
     }
 }
@@ -79,21 +87,31 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Returns whether a page of another site made the request. Programs do not send these headers.
-pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let site = text(HeaderName::from_static("sec-fetch-site"));
-    let is_other_site = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map(|(_, host)| host));
-    let is_other_origin = origin.is_some_and(|origin| origin != text(header::HOST));
-    is_other_site || is_other_origin
+/// Returns the host that a request is for, with its port: HTTP/2 has no header for it.
+fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    uri.authority().map(Authority::as_str).or_else(|| text(headers, header::HOST))
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Returns whether a page of another site made the request. Programs do not send these headers. A browser says what it knows in
+/// `Sec-Fetch-Site`, if the page came by TLS or from its own machine; a proxy in between may have changed the host.
+pub(crate) fn is_cross_site(uri: &Uri, headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site != "same-origin" && site != "none";
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    origin.is_none_or(|(_, origin)| Some(origin) != host(uri, headers))
 }
 
 /// Refuses what is not allowed, and tells browsers what the answers may do: nothing but to use files of this router.
 pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let access = &app.access;
     let is_page = page::is_file(request.uri().path());
-    let mut response = if !access.answers(request.headers()) {
+    let mut response = if !access.answers(request.uri(), request.headers()) {
         Refusal::new(StatusCode::MISDIRECTED_REQUEST, "this dashboard does not answer for this host")
             .into_response()
     } else if access.protects_reads && !is_page && !access.knows(request.headers()) {

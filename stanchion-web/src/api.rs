@@ -4,16 +4,18 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::header::WWW_AUTHENTICATE;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use stanchion_core::{Error, ErrorKind, Kind, Listed, Name, StoreExt as _, Ticket};
+use stanchion_core::{Error, ErrorKind, Kind, ListOptions, Listed, Name, StoreExt as _, Ticket};
 
 use crate::App;
 use crate::access::is_cross_site;
+use crate::look::{Scope, Watch};
 use crate::row::{Millis, Row, has_holders, millis};
 
 /// A request that is not carried out.
@@ -47,6 +49,12 @@ impl From<Error> for Refusal {
     }
 }
 
+impl From<JsonRejection> for Refusal {
+    fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), rejection.body_text())
+    }
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let body = Json(json!({ "error": self.text }));
@@ -57,11 +65,44 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// Which names a request is about.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Filter {
     kind: Option<String>,
     #[serde(default)]
     prefix: String,
+}
+
+impl Filter {
+    pub(crate) fn scope(&self) -> Result<Scope, Refusal> {
+        let kind = self.kind.as_deref().map(kind_of).transpose()?;
+        ListOptions::new().prefix(&self.prefix).check()?;
+        Ok(Scope { kind, prefix: self.prefix.clone() })
+    }
+}
+
+impl App {
+    /// Returns what looks at these names.
+    pub(crate) fn watch_of(&self, scope: &Scope) -> Result<Arc<Watch>, Refusal> {
+        let own = &self.watch.scope.prefix;
+        if *scope == Scope::default() || *scope == self.watch.scope {
+            return Ok(Arc::clone(&self.watch));
+        }
+        if scope.prefix.is_empty() {
+            return Ok(self.searches.watch(&Scope { prefix: own.clone(), ..scope.clone() }));
+        }
+        self.check_name(&scope.prefix)?;
+        Ok(self.searches.watch(scope))
+    }
+
+    /// Refuses a name that the dashboard does not show.
+    fn check_name(&self, name: &str) -> Result<(), Refusal> {
+        let own = &self.watch.scope.prefix;
+        if name.starts_with(own) {
+            return Ok(());
+        }
+        Err(Refusal::new(StatusCode::NOT_FOUND, format!("the names here begin with {own:?}")))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -78,10 +119,14 @@ pub(crate) async fn names(
     State(app): State<Arc<App>>,
     Query(filter): Query<Filter>,
 ) -> Result<Response, Refusal> {
-    let kind = filter.kind.as_deref().map(kind_of).transpose()?;
-    let look = app.watch.look().await;
+    let scope = filter.scope()?;
+    let mut look = app.watch.look().await;
+    // What all viewers see may be all there is.
+    if look.more {
+        look = app.watch_of(&scope)?.look().await;
+    }
     let is_meant = |row: &&Row| {
-        kind.is_none_or(|kind| row.kind == kind.as_str()) && row.name.starts_with(&filter.prefix)
+        scope.kind.is_none_or(|kind| row.kind == kind.as_str()) && row.name.starts_with(&scope.prefix)
     };
     let names = Names {
         now_ms: app.watch.now(),
@@ -113,6 +158,7 @@ pub(crate) async fn name(
 ) -> Result<Response, Refusal> {
     let kind = kind_of(&kind)?;
     let name = Name::new(&name)?;
+    app.check_name(name.as_str())?;
     let look = app.watch.look().await;
     let known = look.rows.get(&(kind.as_str(), name.as_str().to_owned()));
     let mut row = match known {
@@ -148,19 +194,22 @@ pub(crate) struct Unlock {
 /// Ends the hold that was seen with that ticket, not that of another holder who came later.
 pub(crate) async fn unlock(
     State(app): State<Arc<App>>,
+    uri: Uri,
     headers: HeaderMap,
-    Json(meant): Json<Unlock>,
+    meant: Result<Json<Unlock>, JsonRejection>,
 ) -> Result<Response, Refusal> {
     let Some(label) = &app.access.unlock else {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "this dashboard frees no locks"));
     };
-    if is_cross_site(&headers) {
+    if is_cross_site(&uri, &headers) {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "a page of another site frees no locks"));
     }
     if !app.access.knows(&headers) {
         return Err(Refusal::unauthorized());
     }
+    let Json(meant) = meant?;
     let kind = kind_of(&meant.kind)?;
+    app.check_name(&meant.name)?;
     if !matches!(kind, Kind::Mutex | Kind::Semaphore) {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, "only mutexes and semaphores can be freed"));
     }

@@ -14,7 +14,7 @@
 //! // Put it behind the service's own login: without a token it shows everything to everybody.
 //! let locks = Dashboard::new(store).title("Locks of the shop").into_router()?;
 //! # Ok(
-//! Router::new().nest_service("/locks", locks)
+//! Router::new().nest("/locks", locks)
 //! # )
 //! # }
 //! # let _ = app(Arc::new(stanchion_memory::MemoryStore::new()));
@@ -28,18 +28,40 @@
 //! | path | answer |
 //! | --- | --- |
 //! | `/` | the page, which needs nothing from elsewhere |
-//! | `/events` | server-sent events named `look`: first everything, then what has changed |
-//! | `/api/v1/names?kind=mutex&prefix=jobs/` | the names of the latest look, with their holds |
+//! | `/events` | server-sent events named `look`: first everything, then what has changed; `kind` and `prefix` as below |
+//! | `/api/v1/names?kind=mutex&prefix=jobs/` | up to 2,000 names with their holds, of the kind and with the beginning that are given |
 //! | `/api/v1/names/{kind}/{name}` | one name, asked for now; the name is percent-encoded |
 //! | `/api/v1/health` | 200 if the latest look succeeded, else 503 |
 //! | `/api/v1/unlock` | by `POST` of `{"kind", "name", "ticket"}`: ends that hold; `{"freed": true}` or `false` |
-//! | `/metrics` | totals by kind, as OpenMetrics |
+//! | `/metrics` | totals by kind, as OpenMetrics; without them while the store is away |
+//!
+//! A refusal has a status of its own and `{"error": "…"}`. A name is told as:
+//!
+//! | field | is |
+//! | --- | --- |
+//! | `kind`, `name` | `mutex`, `semaphore`, `wait_group`, `limiter` or `bloom_filter`, and the name as it is, with control characters |
+//! | `holders`, `weight` | number of holds, and of the permits or members that they have together |
+//! | `waiters` | number of queued acquisitions |
+//! | `limit` | permits of a semaphore, members of a wait group, burst of a limiter, capacity of a Bloom filter |
+//! | `tokens` | whole tokens of a limiter that can be taken at once |
+//! | `used_at_ms` | when a hold ended or a limiter was asked for the last time |
+//! | `holds` | the holds, oldest first, as far as they were asked for |
+//! | `holds[].label`, `ticket`, `token`, `weight` | of each its label, ticket, fencing token (a text of digits) and permits |
+//! | `holds[].granted_at_ms`, `lease_ends_at_ms` | when it began, and when its lease ends unless that is renewed |
+//! | `holds[].lease_ms` | the longest rest of the lease that was seen: about its length |
+//!
+//! With a list come `store` (its kind), `took_ms` (the length of the look), `more` (there are more names than are told) and `error` (why
+//! the store could not be looked at: the names are those of an earlier look). An event has besides `full` (it replaces all that was
+//! sent), `set` (names that are new or have changed), `gone` (pairs of kind and name), `title`, `unlock` (locks can be freed), and
+//! `points`, which have totals at `at_ms`: `names`, `held`, `waiting` and `began_per_s`, the holds that were seen to begin per second.
+//! A connection that broke off needs no more than a new request.
 //!
 //! # What it costs
 //! All viewers share one look at a time. A look lists all names that have state, up to 2,000, which costs as much as
 //! [`Store::list`] does, and asks for the holds of up to 500 of them: those that have changed, then those that were asked
 //! for the longest time ago. Without a viewer the store is not looked at, except by [`Dashboard::watch`]. After a look that took
-//! long there is a pause of four times that length.
+//! long there is a pause of four times that length. Where there are more names, a viewer can search the whole store by kind and beginning:
+//! such a search looks in the same way, for as long as it is on the page, and of several searches one looks at a time.
 //!
 //! # What is not guaranteed
 //! A hold that begins and ends between two looks is not seen. Who waits is not known, only how many.
@@ -51,20 +73,25 @@ mod messages;
 mod metrics;
 mod page;
 mod row;
+mod search;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use stanchion_core::{Error, Result, Store};
 
 use self::access::Access;
-use self::look::Watch;
+use self::look::{Scope, Watch};
+use self::search::Searches;
 
 /// Bounds of the interval.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Maximum length of a request's body, in bytes: that of the longest name with all characters escaped, and some more.
+const MAX_BODY: usize = 8 * 1024;
 
 /// A page over a store. By default it shows all names of the store's namespace to everybody who can reach it, about once a
 /// second, and frees nothing.
@@ -85,7 +112,7 @@ impl Dashboard {
         Self { store, prefix, title, interval: Duration::from_secs(1), access: Access::default() }
     }
 
-    /// Shows only names that begin with this text, at most 512 bytes.
+    /// Shows, and frees, only names that begin with this text, at most 512 bytes.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -158,8 +185,10 @@ impl Dashboard {
             return Err(Error::invalid_argument("the interval of a dashboard is between 200 ms and 1 h"));
         }
         self.access.check()?;
-        let watch = Watch::new(self.store, self.prefix, self.interval);
-        let app = Arc::new(App { watch, title: self.title, access: self.access });
+        let scope = Scope { kind: None, prefix: self.prefix };
+        let watch = Arc::new(Watch::new(self.store, scope, self.interval));
+        let searches = Searches::new(Arc::clone(&watch));
+        let app = Arc::new(App { watch, searches, title: self.title, access: self.access });
         let page = Router::new().route("/", get(page::index));
         let files = page::FILES.into_iter();
         let router = files
@@ -169,7 +198,7 @@ impl Dashboard {
             .route("/api/v1/names", get(api::names))
             .route("/api/v1/names/{kind}/{name}", get(api::name))
             .route("/api/v1/health", get(api::health))
-            .route("/api/v1/unlock", post(api::unlock))
+            .route("/api/v1/unlock", post(api::unlock).layer(DefaultBodyLimit::max(MAX_BODY)))
             .layer(middleware::from_fn_with_state(Arc::clone(&app), access::check))
             .with_state(Arc::clone(&app));
         Ok((router, app))
@@ -179,7 +208,9 @@ impl Dashboard {
 /// What all requests share.
 #[derive(Debug)]
 struct App {
-    watch: Watch,
+    /// The names that all viewers see first.
+    watch: Arc<Watch>,
+    searches: Searches,
     title: String,
     access: Access,
 }

@@ -55,19 +55,38 @@ pub(crate) struct Look {
     due: Instant,
 }
 
+/// The names that are looked at: those of a kind, if one is given, that begin with a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub(crate) kind: Option<Kind>,
+    pub(crate) prefix: String,
+}
+
+/// Watches that share it look one after the other.
+pub(crate) type Turn = Arc<Mutex<()>>;
+
 /// A store that is looked at as often as somebody asks, but not more often than the interval says.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) store: Arc<dyn Store>,
-    prefix: String,
+    pub(crate) scope: Scope,
     interval: Duration,
+    turn: Turn,
     origin: Instant,
     latest: Mutex<Arc<Look>>,
 }
 
 impl Watch {
-    pub(crate) fn new(store: Arc<dyn Store>, prefix: String, interval: Duration) -> Self {
-        let origin = now();
+    pub(crate) fn new(store: Arc<dyn Store>, scope: Scope, interval: Duration) -> Self {
+        Self::since(now(), store, scope, interval, Turn::default())
+    }
+
+    /// Makes a watch of other names by the same clock.
+    pub(crate) fn search(&self, scope: Scope, turn: Turn) -> Self {
+        Self::since(self.origin, Arc::clone(&self.store), scope, self.interval, turn)
+    }
+
+    fn since(origin: Instant, store: Arc<dyn Store>, scope: Scope, interval: Duration, turn: Turn) -> Self {
         let none = Look {
             number: 0,
             at: 0,
@@ -79,7 +98,7 @@ impl Watch {
             inspected: HashMap::new(),
             due: origin,
         };
-        Self { store, prefix, interval, origin, latest: Mutex::new(Arc::new(none)) }
+        Self { store, scope, interval, turn, origin, latest: Mutex::new(Arc::new(none)) }
     }
 
     /// Returns the time.
@@ -109,6 +128,7 @@ impl Watch {
     }
 
     async fn take(&self, before: &Look) -> Look {
+        let _turn = self.turn.lock().await;
         let start = now();
         let mut look = before.clone();
         look.number += 1;
@@ -130,20 +150,20 @@ impl Watch {
 
     async fn list(&self, before: &Look) -> Result<(BTreeMap<Key, Arc<Row>>, bool)> {
         let mut rows = BTreeMap::new();
-        let options = ListOptions::new().prefix(&self.prefix).page(ListOptions::MAX_PAGE);
+        let mut options = ListOptions::new().prefix(&self.scope.prefix).page(ListOptions::MAX_PAGE);
+        options.kind = self.scope.kind;
         let mut pages = self.store.pages(options);
         while let Some(page) = pages.next().await? {
             let at = self.now();
             for listed in &page.entries {
                 let key = (listed.kind.as_str(), listed.name.as_str().to_owned());
+                if rows.len() >= MAX_NAMES && !rows.contains_key(&key) {
+                    return Ok((rows, true));
+                }
                 let known = before.rows.get(&key);
                 let row = Row::new(listed, at, known.map(AsRef::as_ref));
                 let unchanged = known.filter(|known| ***known == row).map(Arc::clone);
                 rows.insert(key, unchanged.unwrap_or_else(|| Arc::new(row)));
-            }
-            if rows.len() >= MAX_NAMES {
-                rows = rows.into_iter().take(MAX_NAMES).collect();
-                return Ok((rows, true));
             }
         }
         Ok((rows, false))

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use futures_util::{Stream, stream};
 use serde::Serialize;
 
 use crate::App;
-use crate::look::{Look, Point};
+use crate::api::{Filter, Refusal};
+use crate::look::{Look, Point, Watch};
 use crate::row::{Key, Millis, Row, millis};
 
 #[derive(Debug, Serialize)]
@@ -32,19 +33,21 @@ struct Message<'a> {
 
 pub(crate) async fn events(
     State(app): State<Arc<App>>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    Query(filter): Query<Filter>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
+    let watch = app.watch_of(&filter.scope()?)?;
     let stream = stream::unfold(None::<Arc<Look>>, move |sent| {
-        let app = Arc::clone(&app);
+        let (app, watch) = (Arc::clone(&app), Arc::clone(&watch));
         async move {
-            let look = app.watch.next(sent.as_ref().map_or(0, |sent| sent.number)).await;
-            let text = message(&app, &look, sent.as_deref());
+            let look = watch.next(sent.as_ref().map_or(0, |sent| sent.number)).await;
+            let text = message(&app, &watch, &look, sent.as_deref());
             Some((Ok(Event::default().event("look").data(text)), Some(look)))
         }
     });
-    Sse::new(stream).keep_alive(KeepAlive::default())
+    Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
-fn message(app: &App, look: &Look, sent: Option<&Look>) -> String {
+fn message(app: &App, watch: &Watch, look: &Look, sent: Option<&Look>) -> String {
     let is_new = |key: &Key, row: &Arc<Row>| {
         let known = sent.and_then(|sent| sent.rows.get(key));
         known.is_none_or(|known| !Arc::ptr_eq(known, row) && known != row)
@@ -52,8 +55,8 @@ fn message(app: &App, look: &Look, sent: Option<&Look>) -> String {
     let gone = sent.iter().flat_map(|sent| sent.rows.keys());
     let newest = sent.and_then(|sent| sent.points.back()).map(|point| point.at_ms);
     let message = Message {
-        now_ms: app.watch.now(),
-        store: app.watch.store.capabilities().store,
+        now_ms: watch.now(),
+        store: watch.store.capabilities().store,
         title: &app.title,
         unlock: app.access.unlock.is_some(),
         full: sent.is_none(),

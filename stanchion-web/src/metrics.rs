@@ -21,9 +21,12 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
 
 fn text(look: &Look) -> String {
     let mut out = String::new();
-    by_kind(&mut out, look, "stanchion_store_names", "Names that have state.", |_| Some(1));
-    by_kind(&mut out, look, "stanchion_store_holds", "Holds that have not expired.", |row| row.holders);
-    by_kind(&mut out, look, "stanchion_store_waiters", "Queued acquisitions.", |row| row.waiters);
+    // What was seen before is not told as what is.
+    if look.error.is_none() {
+        by_kind(&mut out, look, "stanchion_store_names", "Names that have state.", |_| Some(1));
+        by_kind(&mut out, look, "stanchion_store_holds", "Holds that have not expired.", |row| row.holders);
+        by_kind(&mut out, look, "stanchion_store_waiters", "Queued acquisitions.", |row| row.waiters);
+    }
     let up = u8::from(look.error.is_none());
     gauge(&mut out, "stanchion_store_up", "Whether the latest look at the store succeeded.");
     let _ = writeln!(out, "stanchion_store_up {up}");

@@ -1,7 +1,7 @@
 //! The files of the page.
 
 use axum::extract::OriginalUri;
-use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use axum::response::{Html, IntoResponse};
 use axum::routing::{MethodRouter, get};
 use http::header::CONTENT_TYPE;
 
@@ -9,12 +9,13 @@ const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 
 /// The path, the type and the text of each file beside the page itself.
-pub(crate) const FILES: [(&str, &str, &str); 7] = [
+pub(crate) const FILES: [(&str, &str, &str); 8] = [
     ("/page.css", CSS, include_str!("page/page.css")),
     ("/page.js", JS, include_str!("page/page.js")),
     ("/list.js", JS, include_str!("page/list.js")),
     ("/model.js", JS, include_str!("page/model.js")),
     ("/rows.js", JS, include_str!("page/rows.js")),
+    ("/search.js", JS, include_str!("page/search.js")),
     ("/server.js", JS, include_str!("page/server.js")),
     ("/text.js", JS, include_str!("page/text.js")),
 ];
@@ -24,12 +25,23 @@ pub(crate) fn is_file(path: &str) -> bool {
     path == "/" || FILES.iter().any(|(file, ..)| *file == path)
 }
 
-/// The page names its files relative to its own path, which therefore ends in a slash.
-pub(crate) async fn index(OriginalUri(uri): OriginalUri) -> Response {
-    match uri.path().rsplit('/').next() {
-        None | Some("") => Html(include_str!("page/index.html")).into_response(),
-        Some(last) => Redirect::permanent(&format!("{last}/")).into_response(),
+/// The page names its files relative to its own path. A router that is nested by `nest` has no path that ends in a slash: there
+/// the files are below the last part of the path. The script finds all else relative to itself.
+pub(crate) async fn index(OriginalUri(uri): OriginalUri) -> impl IntoResponse {
+    let page = include_str!("page/index.html");
+    let last = uri.path().rsplit('/').next().unwrap_or_default();
+    if last.is_empty() {
+        return Html(page.to_owned());
     }
+    let mut folder = String::from("./");
+    for c in last.chars() {
+        match c {
+            '&' => folder.push_str("&amp;"),
+            '"' => folder.push_str("&quot;"),
+            _ => folder.push(c),
+        }
+    }
+    Html(page.replace("\"page.", &format!("\"{folder}/page.")))
 }
 
 /// Answers with a file.

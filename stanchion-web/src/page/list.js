@@ -2,6 +2,7 @@
 
 import { SORTS, dirty, leaving, matches, model, rows, seen, state, view } from "./model.js";
 import { build, patch, rowOf, setSeen, toggleRow } from "./rows.js";
+import { showMore } from "./search.js";
 import { $, setText } from "./text.js";
 
 // Frames
@@ -163,11 +164,12 @@ export function showEmpty(unfinished) {
   setText($("empty"), text);
   $("empty").hidden = placed.length > 0 || unfinished;
   $("heads").hidden = list.hidden = !$("empty").hidden;
-  $("more").hidden = !model.more;
+  showMore();
 }
 
 // Puts the list in order with the next frame, also while it is in use.
 export function sift() {
+  showMore();
   touchedAt = -Infinity;
   soon(place);
 }

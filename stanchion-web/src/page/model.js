@@ -18,6 +18,8 @@ export const leaving = new Map();
 export const dirty = new Set();
 export const seen = new Set();
 export const model = { byName: [], points: [], mayFree: false, more: false, title: "Locks" };
+// What the stream is asked for: all names, or a search of the whole store where that has more than are shown.
+export const sought = { query: "", text: "" };
 export const view = { query: "", kind: "", sort: "name" };
 export const state = { connected: false, everLooked: false, fault: null, goodAt: null, tookMs: null, retryAt: null };
 

@@ -75,7 +75,7 @@ function levelOf({ data, peak }) {
   const { kind, weight, holders, limit, tokens } = data;
   const used = weight ?? holders;
   if (kind === "semaphore" && used !== null) {
-    const text = limit === null ? count(used, "permit") : `${number(used)} of ${count(limit, "permit")}`;
+    const text = `${limit === null ? count(used, "permit") : `${number(used)} of ${count(limit, "permit")}`} held`;
     return { now: used, most: limit, text };
   }
   if (kind === "limiter" && tokens !== null) {

@@ -1,10 +1,12 @@
 // What goes to the server and comes from it: the connection and what is said of it, the token, the stream, freeing.
 
-import { serverNow, state } from "./model.js";
+import { serverNow, sought, state } from "./model.js";
 import { $, KINDS, keep, kept, labelOf, number, say, setFacts, setText, shown, span } from "./text.js";
 
 // No byte for so long, not even a keep-alive, and the stream is taken for dead.
 const SILENCE_MS = 60_000;
+// The script lies beside everything else that is asked for.
+const path = (to) => new URL(to, import.meta.url);
 
 // The connection
 
@@ -64,7 +66,16 @@ form.addEventListener("submit", (event) => {
 // The stream
 
 class Refused extends Error {}
+const SOUGHT = new Error("another search");
 let wakeUp = () => {};
+let stopStream = () => {};
+
+// Asks for the stream anew: something else is sought.
+export function reconnect(text) {
+  leave(text);
+  stopStream();
+  wakeUp();
+}
 
 // Hands each look to `takeLook`; never returns.
 export async function listen(takeLook) {
@@ -74,6 +85,7 @@ export async function listen(takeLook) {
     try {
       await oneStream(takeLook);
     } catch (error) {
+      if (error === SOUGHT) continue;
       if (error instanceof Refused) {
         leave("A token is needed.");
         await askToken(token() === null ? "The server asks for a token." : "The server refused that token.");
@@ -111,12 +123,15 @@ async function oneStream(takeLook) {
     silence = setTimeout(() => stop.abort(failure("the server went silent")), SILENCE_MS);
   };
   heard();
+  stopStream = () => stop.abort(SOUGHT);
   try {
-    const answer = await fetch("events", { headers: authorization(), cache: "no-store", signal: stop.signal });
+    const answer = await fetch(path(sought.query === "" ? "events" : `events?${sought.query}`), { headers: authorization(), cache: "no-store", signal: stop.signal });
     if (answer.status === 401) throw new Refused();
     if (!answer.ok) throw failure(`the server answers ${answer.status}`);
     if (!answer.headers.get("content-type")?.startsWith("text/event-stream")) throw failure("the answer is no event stream");
     await readEvents(answer.body, heard, (type, data) => takeEvent(type, data, takeLook));
+  } catch (error) {
+    throw stop.signal.reason === SOUGHT ? SOUGHT : error;
   } finally {
     clearTimeout(silence);
     stop.abort();
@@ -196,7 +211,7 @@ export function askFree(row, hold) {
 async function free({ kind, name, ticket, label }) {
   const lock = `${KINDS[kind].one} ${shown(name)}`;
   const headers = { "Content-Type": "application/json", ...authorization() };
-  const answer = await fetch("api/v1/unlock", { method: "POST", headers, body: JSON.stringify({ kind, name, ticket }) });
+  const answer = await fetch(path("api/v1/unlock"), { method: "POST", headers, body: JSON.stringify({ kind, name, ticket }) });
   if (answer.status === 401) {
     ask.close();
     askToken("Freeing needs a token. Give it, then free again.");

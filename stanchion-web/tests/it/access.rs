@@ -9,7 +9,7 @@ use stanchion_web::Dashboard;
 
 use crate::common::{Answer, TOKEN, dashboard, get, request, send, store};
 
-fn unlocks(dashboard: Dashboard) -> Router {
+pub(crate) fn unlocks(dashboard: Dashboard) -> Router {
     dashboard.token(TOKEN).allow_unlock("an operator").into_router().unwrap()
 }
 
@@ -21,7 +21,7 @@ fn post(body: &Value, headers: &[(&str, &str)]) -> Request<Body> {
     request.body(Body::from(body.to_string())).unwrap()
 }
 
-async fn free(router: &Router, kind: &str, name: &str, ticket: &str) -> Answer {
+pub(crate) async fn free(router: &Router, kind: &str, name: &str, ticket: &str) -> Answer {
     let bearer = format!("Bearer {TOKEN}");
     let body = json!({ "kind": kind, "name": name, "ticket": ticket });
     send(router, post(&body, &[("authorization", &bearer)])).await
@@ -72,6 +72,11 @@ async fn nothing_is_freed_without_the_token_or_for_another_site() {
     ] {
         assert_eq!(send(&router, post(&body, headers)).await.status, status, "{headers:?}");
     }
+    let long = json!({ "kind": "mutex", "name": "a".repeat(8 * 1024), "ticket": "" });
+    let refused = send(&router, post(&long, &[("authorization", &right)])).await;
+    assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(refused.json()["error"].is_string());
+    assert_eq!(send(&router, post(&long, &[])).await.status, StatusCode::UNAUTHORIZED);
     // A form of another site can send no JSON.
     let form = request("/api/v1/unlock").method("POST").header("authorization", &*right);
     let form = form.header("content-type", "text/plain").body(Body::from(body.to_string())).unwrap();
@@ -82,9 +87,16 @@ async fn nothing_is_freed_without_the_token_or_for_another_site() {
     let refused = send(&reads_only, post(&body, &[("authorization", &*right)])).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
     assert!(guard.is_held());
-    let own =
-        [("authorization", &*right), ("sec-fetch-site", "same-origin"), ("origin", "http://localhost:7717")];
-    assert_eq!(send(&router, post(&body, &own)).await.json()["freed"], true);
+    // The host is that of the address bar, or what a proxy made of it.
+    for own in [
+        &[("origin", "http://localhost:7717")][..],
+        &[("sec-fetch-site", "same-origin"), ("origin", "http://localhost:7717")],
+        &[("sec-fetch-site", "same-origin"), ("origin", "https://locks.example")],
+    ] {
+        let headers = [&[("authorization", &*right)], own].concat();
+        assert_eq!(send(&router, post(&body, &headers)).await.status, StatusCode::OK, "{own:?}");
+    }
+    assert!(!guard.is_held());
 }
 
 #[tokio::test]
@@ -124,6 +136,25 @@ async fn only_known_hosts_are_answered() {
     }
 }
 
+/// HTTP/2 names the host in the address of the request.
+#[tokio::test]
+async fn a_host_without_a_header_is_known() {
+    let router = unlocks(dashboard(&store()).hosts(["locks.example"]));
+    for (host, origin, status) in [
+        ("locks.example", "https://locks.example", StatusCode::OK),
+        ("locks.example", "https://evil.example", StatusCode::FORBIDDEN),
+        ("locks.example", "null", StatusCode::FORBIDDEN),
+        ("evil.example", "https://evil.example", StatusCode::MISDIRECTED_REQUEST),
+    ] {
+        let body = json!({ "kind": "mutex", "name": "a", "ticket": "0".repeat(32) });
+        let request = Request::builder().method("POST").uri(format!("https://{host}/api/v1/unlock"));
+        let request = request.header("content-type", "application/json").header("origin", origin);
+        let request = request.header("authorization", format!("Bearer {TOKEN}"));
+        let answer = send(&router, request.body(Body::from(body.to_string())).unwrap()).await;
+        assert_eq!(answer.status, status, "{host} {origin}");
+    }
+}
+
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let store = store();
@@ -131,6 +162,8 @@ fn settings_that_make_no_sense_are_refused() {
         dashboard(&store).allow_unlock("an operator"),
         dashboard(&store).token("").allow_unlock("an operator"),
         dashboard(&store).token_to_read(true),
+        dashboard(&store).token("a token"),
+        dashboard(&store).token("schlüssel"),
         dashboard(&store).interval(std::time::Duration::from_millis(199)),
         dashboard(&store).interval(std::time::Duration::from_secs(3_601)),
     ] {

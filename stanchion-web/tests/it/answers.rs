@@ -7,7 +7,7 @@ use axum::Router;
 use http::StatusCode;
 use stanchion_core::{LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store};
 
-use crate::common::{dashboard, get, store};
+use crate::common::{TOKEN, dashboard, get, store};
 
 /// Makes a mutex that is held and waited for, a permit, and a limiter that was asked.
 async fn in_use(store: &Arc<dyn Store>) -> impl Drop {
@@ -123,7 +123,9 @@ async fn a_store_that_is_away_is_said_to_be() {
     let names = get(&router, "/api/v1/names").await.json();
     assert_eq!(names["error"], health.json()["error"]);
     assert_eq!(names["names"].as_array().unwrap().len(), 3, "what was seen stays");
-    assert!(get(&router, "/metrics").await.body.contains("\nstanchion_store_up 0\n"));
+    let metrics = get(&router, "/metrics").await.body;
+    assert!(metrics.contains("\nstanchion_store_up 0\n"));
+    assert!(!metrics.contains("stanchion_store_holds"), "what was seen is not told as what is: {metrics}");
 }
 
 #[tokio::test]
@@ -170,11 +172,25 @@ async fn the_page_needs_nothing_from_elsewhere() {
 
 #[tokio::test]
 async fn a_nested_page_finds_its_files() {
-    let inner = dashboard(&store()).into_router().unwrap();
-    let router = Router::new().nest_service("/ops/locks", inner);
-    let moved = get(&router, "/ops/locks").await;
-    assert_eq!((moved.status, moved.header("location")), (StatusCode::PERMANENT_REDIRECT, "locks/"));
-    for path in ["", "page.js", "api/v1/health"] {
-        assert_eq!(get(&router, &format!("/ops/locks/{path}")).await.status, StatusCode::OK, "{path}");
+    let inner = || dashboard(&store()).token(TOKEN).token_to_read(true).into_router().unwrap();
+    let odd = "/ops/%22%3E&\"a:b";
+    let router = Router::new().nest("/ops/locks", inner()).nest_service("/ops/service", inner());
+    let router = router.nest("/ops/{odd}", inner());
+    for (path, folder) in [
+        ("/ops/locks", "./locks/"),
+        ("/ops/service", "./service/"),
+        ("/ops/service/", ""),
+        ("/ops/a:b", "./a:b/"),
+    ] {
+        let page = get(&router, path).await;
+        assert_eq!(page.status, StatusCode::OK, "{path}");
+        for file in ["page.css", "page.js"] {
+            assert!(page.body.contains(&format!("\"{folder}{file}\"")), "{}", page.body);
+            let file = format!("{}/{file}", path.trim_end_matches('/'));
+            assert_eq!(get(&router, &file).await.status, StatusCode::OK, "{file}");
+        }
+        let names = format!("{}/api/v1/names", path.trim_end_matches('/'));
+        assert_eq!(get(&router, &names).await.status, StatusCode::UNAUTHORIZED, "{names}");
     }
+    assert!(get(&router, odd).await.body.contains("\"./%22%3E&amp;&quot;a:b/page.js\""));
 }

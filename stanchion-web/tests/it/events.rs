@@ -9,19 +9,19 @@ use tower::ServiceExt as _;
 
 use crate::common::{dashboard, request, store};
 
-struct Events {
+pub(crate) struct Events {
     body: BodyDataStream,
     text: String,
 }
 
 impl Events {
-    async fn open(router: &Router) -> Self {
-        let answer = router.clone().oneshot(request("/events").body(Body::empty()).unwrap()).await.unwrap();
+    pub(crate) async fn open(router: &Router, path: &str) -> Self {
+        let answer = router.clone().oneshot(request(path).body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
         Self { body: answer.into_body().into_data_stream(), text: String::new() }
     }
 
-    async fn next(&mut self) -> Value {
+    pub(crate) async fn next(&mut self) -> Value {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let data =
@@ -38,7 +38,7 @@ impl Events {
     }
 
     /// Waits for a message that tells of a change.
-    async fn next_change(&mut self) -> Value {
+    pub(crate) async fn next_change(&mut self) -> Value {
         loop {
             let message = self.next().await;
             assert_eq!(message["full"], false);
@@ -55,7 +55,7 @@ async fn first_comes_everything_and_then_what_has_changed() {
     let hostile = "<img src=x onerror=alert(1)>\u{1b}[2J\u{202e}";
     let other = store.mutex(hostile, MutexOptions::new()).unwrap().lock().await.unwrap();
     let router = dashboard(&store).title("Locks").into_router().unwrap();
-    let mut events = Events::open(&router).await;
+    let mut events = Events::open(&router, "/events").await;
     let first = events.next().await;
     assert_eq!(
         (&first["full"], &first["title"], &first["unlock"]),
@@ -87,7 +87,7 @@ async fn first_comes_everything_and_then_what_has_changed() {
     assert_eq!(moves_up["set"][0]["holds"][0]["ticket"], next.ticket().to_string());
 
     // Another viewer gets everything, from the same look.
-    let mut late = Events::open(&router).await;
+    let mut late = Events::open(&router, "/events").await;
     let full = late.next().await;
     assert_eq!(full["set"].as_array().unwrap().len(), 2);
     assert!(full["points"].as_array().unwrap().len() > 2, "what the first viewer's looks have seen");

@@ -10,3 +10,4 @@ mod access;
 mod answers;
 mod common;
 mod events;
+mod search;
