@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
@@ -12,6 +13,14 @@ use crate::output::message;
 
 /// Warnings that `check` and `top` show in their own place, instead of on standard error.
 static KEPT: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// Whether the record of holds that were ended by force is shown, too.
+static SHOWS_AUDIT: AtomicBool = AtomicBool::new(false);
+
+/// Shows from now on what is ended by force, for a program that does so for others. To be called before anything is.
+pub(crate) fn show_audit() {
+    SHOWS_AUDIT.store(true, Ordering::Relaxed);
+}
 
 /// Shows warnings from now on.
 pub(crate) fn show_warnings() {
@@ -34,10 +43,10 @@ struct Warnings;
 
 impl Subscriber for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // That a lock was freed by force is what the user has just asked for.
+        // Elsewhere, that a lock was freed by force is what the user has just asked for.
         *metadata.level() <= Level::WARN
             && metadata.target().starts_with("stanchion")
-            && metadata.target() != "stanchion_core::audit"
+            && (metadata.target() != "stanchion_core::audit" || SHOWS_AUDIT.load(Ordering::Relaxed))
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

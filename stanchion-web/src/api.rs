@@ -214,6 +214,7 @@ pub(crate) async fn unlock(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, "only mutexes and semaphores can be freed"));
     }
     let ticket = Ticket::from_str(&meant.ticket)?;
+    // The store's own record tells of it, and by whom.
     let freed = app.watch.store.force_free(kind, &meant.name, ticket, label).await?;
     Ok(Json(json!({ "freed": freed })).into_response())
 }

@@ -10,6 +10,7 @@ use stanchion_web::Dashboard;
 use tokio::net::TcpListener;
 
 use super::top::interval;
+use crate::events;
 use crate::exit::{Exit, Failure};
 use crate::output::message;
 use crate::signals::Signals;
@@ -42,7 +43,7 @@ pub(crate) struct Serve {
     /// Time between two looks at the store
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Let who has the token free mutexes and permits
+    /// Let who has the token free mutexes and permits; standard error tells of it
     #[arg(long)]
     allow_unlock: bool,
     /// A file whose first line is the token; otherwise it is taken from the variable STANCHION_SERVE_TOKEN
@@ -58,6 +59,7 @@ pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Fail
         let why = if is_local { "--allow-unlock" } else { "an address that other machines reach" };
         return Err(Failure::Usage(format!("{why} needs a token: --token-file or the variable {VARIABLE}")));
     }
+    events::show_audit();
     let store = target.open().await?;
     let mut dashboard = Dashboard::new(store).prefix(&options.prefix).interval(options.interval);
     dashboard = dashboard.token(&token).token_to_read(!is_local);

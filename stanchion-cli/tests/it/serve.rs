@@ -1,7 +1,9 @@
 //! The page: what it answers, to whom, and its end.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,20 +21,23 @@ const TOKEN: &str = "s3cret";
 struct Page {
     process: Process,
     address: String,
+    errors: PathBuf,
 }
 
 impl Page {
     fn start(fixture: &Fixture, options: &[&str]) -> Self {
         let arguments = [&["serve", "--listen", "127.0.0.1:0", "--interval", "200ms"], options].concat();
         let mut command = fixture.program(&arguments);
-        command.env("STANCHION_SERVE_TOKEN", TOKEN).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process = Process::spawn(&mut command).unwrap();
+        let errors = fixture.folder.path().join("errors of the page");
+        command.env("STANCHION_SERVE_TOKEN", TOKEN).stdout(Stdio::null());
+        let process = Process::spawn(command.stderr(fs::File::create(&errors).unwrap())).unwrap();
         // Warnings of the store may come before.
-        let lines = BufReader::new(process.take_stderr().unwrap()).lines();
-        let address = lines.map_while(Result::ok).find_map(|line| {
-            Some(line.strip_prefix("stanchion: serving http://")?.trim_end_matches('/').to_owned())
+        let address = wait_until(FOR_EVER, || {
+            let errors = fs::read_to_string(&errors).unwrap();
+            let line = errors.lines().find_map(|line| line.strip_prefix("stanchion: serving http://"));
+            line.and_then(|line| line.strip_suffix('/')).map(str::to_owned)
         });
-        Self { process, address: address.unwrap() }
+        Self { process, address: address.unwrap(), errors }
     }
 
     /// Sends a request; returns the status and the body.
@@ -79,6 +84,12 @@ fn names_are_served_and_freed(fixture: &Fixture) {
         (200, serde_json::json!({ "freed": true }))
     );
     assert_eq!(running.code(), 125, "{}", running.errors());
+    let told = wait_until(FOR_EVER, || {
+        let errors = fs::read_to_string(&page.errors).unwrap();
+        errors.lines().find(|line| line.contains("ended by force")).map(str::to_owned)
+    });
+    let told = told.expect("who was freed is told");
+    assert!(told.contains(&fixture.name) && !told.contains(TOKEN), "{told}");
     assert_eq!(page.end(), 0);
 }
 
@@ -97,7 +108,7 @@ fn what_everybody_could_reach_needs_a_token(fixture: &Fixture) {
         );
     }
     let empty = fixture.folder.path().join("token");
-    std::fs::write(&empty, "\n").unwrap();
+    fs::write(&empty, "\n").unwrap();
     let (code, errors) = refused(&["--listen", "0.0.0.0:0", "--token-file", empty.to_str().unwrap()]);
     assert_eq!((code, &*errors), (Some(64), "stanchion: the first line of the token's file is empty\n"));
 }

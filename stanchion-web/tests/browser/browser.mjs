@@ -1,16 +1,20 @@
 // Looks at a running page with headless Chromium and checks what can be checked from outside.
 //
-//   node browser.mjs URL [--token T] [--shots DIR] [--see NAME] [--running NAME] [--gone NAME] [--free NAME] [--frames S]
+//   node browser.mjs URL [--token T] [--shots DIR] [--see NAME] [--queue NAME] [--running NAME] [--free NAME] [--gone NAME]
+//     [--search NAME] [--frames S]
 //
-// Always: the page connects, axe finds nothing serious, nothing is asked from elsewhere, nothing is logged as an error.
+// Always: the page connects, names are text, the keys move in the list, axe finds nothing serious, nothing is asked from elsewhere,
+// nothing is logged as an error.
 // --see NAME       a row of that name appears
+// --queue NAME     somebody waits for that name, moves up when another holder comes, and somebody joins
 // --running NAME   the lease bar of that name runs down
 // --gone NAME      a row of that name goes away
-// --free NAME      the first hold of that name is freed through the page
+// --free NAME      the first hold of that name is freed through the page, with the token
+// --search NAME    a name that is not among those shown is found in the whole store
 // --frames S       prints the frame times of S seconds, beside those of an empty page
 // --shots DIR      keeps screenshots: wide, light and dark, and 360 pixels wide
 //
-// Run it in a folder where `npm install puppeteer-core axe-core` was run; CHROMIUM names the browser.
+// The example `busy` is such a page; its names are in examples/busy.rs. Run this script in a folder where `npm install puppeteer-core axe-core` was run; CHROMIUM names the browser.
 
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
@@ -21,7 +25,9 @@ const puppeteer = require("puppeteer-core");
 const text = { type: "string" };
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
-  options: { token: text, shots: text, see: text, running: text, gone: text, free: text, frames: text },
+  options: {
+    token: text, shots: text, see: text, queue: text, running: text, gone: text, free: text, search: text, frames: text,
+  },
 });
 const url = positionals[0];
 const origin = new URL(url).origin;
@@ -102,6 +108,72 @@ async function running(name) {
   return `${sizes[0].toFixed(3)} to ${sizes.at(-1).toFixed(3)} of the whole`;
 }
 
+// The labels of the holders of a name, and the number of those who wait, each time that one of them changes.
+async function queue(name) {
+  await until((name) => window.rowNamed(name), name);
+  const seen = await page.evaluate(async (name) => {
+    const seen = [];
+    for (const end = performance.now() + 20_000; performance.now() < end && seen.length < 7; ) {
+      const row = window.rowNamed(name);
+      const said = row ? [row.querySelector(".who").textContent, parseInt(row.querySelector(".waiters").textContent || "0", 10)] : null;
+      if (said && said.join() !== seen.at(-1)?.join()) seen.push(said);
+      await new Promise((done) => setTimeout(done, 50));
+    }
+    return seen;
+  }, name);
+  const steps = seen.slice(1).map(([who, waiting], i) => ({ isOther: who !== seen[i][0], more: waiting - seen[i][1] }));
+  const said = seen.map(([who, waiting]) => `${who} + ${waiting}`).join(", ");
+  demand(steps.some(({ isOther, more }) => isOther && more < 0), `nobody moved up: ${said}`);
+  demand(steps.some(({ more }) => more > 0), `nobody joined: ${said}`);
+  return said;
+}
+
+// What names look like does not matter: no element comes from one, and what turns text around is written out.
+async function names() {
+  const wrong = await page.evaluate(() => {
+    const allowed = new Set(["LI", "DIV", "BUTTON", "SPAN", "I", "DL", "DT", "DD", "H3", "P", "UL"]);
+    const strange = [...document.querySelectorAll("#rows *")].filter((node) => !allowed.has(node.tagName)).map((node) => node.tagName);
+    const turned = /[\p{Cc}\p{Cf}]/u.test(document.getElementById("rows").textContent.replace(/\s/g, " "));
+    return [...strange, ...(turned ? ["a control character"] : [])];
+  });
+  demand(wrong.length === 0, wrong.join(" "));
+  return page.evaluate(() => [...document.querySelectorAll("#rows .name")].map((node) => node.textContent).filter((name) => /[<\\]/.test(name)).join("  "));
+}
+
+async function keys() {
+  const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
+  await page.keyboard.press("/");
+  demand((await focused()) === "query", "/ does not lead to the search");
+  await page.keyboard.press("Escape");
+  await page.evaluate(() => document.querySelector("#rows .name[tabindex='0']").focus());
+  await page.keyboard.press("Home");
+  const first = await focused();
+  await page.keyboard.press("ArrowDown");
+  const second = await focused();
+  await page.keyboard.press("Enter");
+  await until(() => document.activeElement.getAttribute("aria-expanded") === "true");
+  await page.keyboard.press("Escape");
+  await until(() => document.activeElement.getAttribute("aria-expanded") === "false");
+  await page.keyboard.press("ArrowUp");
+  demand((await focused()) === first, `not back at ${first}`);
+  demand(second !== first, "there is one name only");
+  await page.evaluate(() => document.activeElement.blur());
+}
+
+async function search(name) {
+  await until(() => document.getElementById("more-text").textContent.includes("more than"));
+  demand(!(await page.evaluate((name) => Boolean(window.rowNamed(name)), name)), "it is shown already");
+  await page.type("#query", name);
+  await page.click("#whole");
+  await until((name) => window.rowNamed(name), name);
+  const said = await page.$eval("#more-text", (node) => node.textContent);
+  await page.click("#all");
+  await until(() => document.body.classList.contains("connected") && document.getElementById("all").hidden);
+  await page.focus("#query");
+  await page.keyboard.press("Escape");
+  return said;
+}
+
 async function free(name) {
   await until((name) => window.rowNamed(name), name);
   await page.evaluate((name) => {
@@ -113,6 +185,15 @@ async function free(name) {
   await until(() => document.activeElement.id === "ask-no");
   await page.click("#ask-yes");
   await until(() => document.getElementById("result").textContent !== "");
+  if (await page.evaluate(() => !document.getElementById("token-form").hidden)) {
+    demand(flags.token, "it needs a token");
+    await page.type("#token", flags.token);
+    await page.keyboard.press("Enter");
+    await page.evaluate((name) => window.rowNamed(name).querySelector(".details .free").click(), name);
+    await until(() => document.activeElement.id === "ask-no");
+    await page.click("#ask-yes");
+    await until(() => document.getElementById("result").textContent !== "");
+  }
   const said = await page.$eval("#result", (node) => node.textContent);
   demand(said.startsWith("Freed"), said);
   return said;
@@ -155,17 +236,21 @@ async function shots(folder) {
 await page.setViewport({ width: 1280, height: 900 });
 await page.goto(url);
 await check("connects", async () => {
-  if (flags.token) {
-    await page.waitForSelector("#token-form:not([hidden])", { timeout: WAIT_MS });
+  await until(() => document.body.classList.contains("connected") || !document.getElementById("token-form").hidden);
+  if (!(await page.evaluate(() => document.body.classList.contains("connected")))) {
     await page.type("#token", flags.token);
     await page.keyboard.press("Enter");
   }
   await until(() => document.body.classList.contains("connected"));
 });
 if (flags.see) await check(`${flags.see} appears`, async () => void (await until((name) => window.rowNamed(name), flags.see)));
+await check("names are text", names);
+await check("keys", keys);
+if (flags.queue) await check(`somebody joins the queue of ${flags.queue} and moves up`, () => queue(flags.queue));
 if (flags.running) await check(`the bar of ${flags.running} runs down`, () => running(flags.running));
 if (flags.free) await check(`${flags.free} is freed`, () => free(flags.free));
 if (flags.gone) await check(`${flags.gone} goes away`, async () => void (await until((name) => !window.rowNamed(name), flags.gone)));
+if (flags.search) await check(`${flags.search} is found in the whole store`, () => search(flags.search));
 if (flags.shots) await check("screenshots", () => shots(flags.shots));
 if (flags.frames) {
   const blank = await browser.newPage();

@@ -152,7 +152,7 @@ async fn metrics_have_totals_by_kind() {
 #[tokio::test]
 async fn the_page_needs_nothing_from_elsewhere() {
     let router = dashboard(&store()).into_router().unwrap();
-    let scripts = ["/page.js", "/list.js", "/model.js", "/rows.js", "/server.js", "/text.js"];
+    let scripts = ["/page.js", "/list.js", "/model.js", "/rows.js", "/search.js", "/server.js", "/text.js"];
     let others = [("/", "text/html"), ("/page.css", "text/css")];
     for (path, kind) in scripts.map(|path| (path, "text/javascript")).into_iter().chain(others) {
         let file = get(&router, path).await;
