@@ -24,7 +24,7 @@ pub(crate) struct Access {
     pub(crate) protects_reads: bool,
     /// The label of whoever frees a lock.
     pub(crate) unlock: Option<String>,
-    pub(crate) hosts: Option<Vec<String>>,
+    hosts: Option<Vec<String>>,
 }
 
 /// The hash of a token: the time that a comparison of hashes takes says nothing about the token.
@@ -45,6 +45,10 @@ impl Access {
         // A header can carry no others, and a browser sends no others in one.
         self.is_bad = !token.bytes().all(|byte| byte.is_ascii_graphic());
         self.token = (!token.is_empty()).then(|| Token(hash(token.as_bytes())));
+    }
+
+    pub(crate) fn set_hosts(&mut self, hosts: impl Iterator<Item = String>) {
+        self.hosts = Some(hosts.map(|host| without_port(&host).to_owned()).collect());
     }
 
     pub(crate) fn check(&self) -> Result<()> {

@@ -60,7 +60,7 @@
 //! All viewers share one look at a time. A look lists all names that have state, up to 2,000, which costs as much as
 //! [`Store::list`] does, and asks for the holds of up to 500 of them: those that have changed, then those that were asked
 //! for the longest time ago. Without a viewer the store is not looked at, except by [`Dashboard::watch`]. After a look that took
-//! long there is a pause of four times that length. Where there are more names, a viewer can search the whole store by kind and beginning:
+//! long there is a pause of four times that length, of the same length if it failed. Where there are more names, a viewer can search the whole store by kind and beginning:
 //! such a search looks in the same way, for as long as it is on the page, and of several searches one looks at a time.
 //!
 //! # What is not guaranteed
@@ -149,10 +149,10 @@ impl Dashboard {
         self
     }
 
-    /// Answers only requests for these hosts, as the header `Host` names them without a port. A page of another site cannot
+    /// Answers only requests for these hosts, by whatever port. A page of another site cannot
     /// then reach a dashboard on the machine of its reader by a name of its own for `127.0.0.1` (DNS rebinding).
     pub fn hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.access.hosts = Some(hosts.into_iter().map(Into::into).collect());
+        self.access.set_hosts(hosts.into_iter().map(Into::into));
         self
     }
 

@@ -144,7 +144,9 @@ impl Watch {
         }
         let end = now();
         look.took = end.saturating_duration_since(start);
-        look.due = end + self.interval.max(look.took * PAUSE);
+        // A store that is away has no work by this, and its return is to be seen soon.
+        let pause = if look.error.is_some() { look.took } else { look.took * PAUSE };
+        look.due = end + self.interval.max(pause);
         look
     }
 

@@ -119,7 +119,7 @@ async fn reads_can_need_the_token() {
 
 #[tokio::test]
 async fn only_known_hosts_are_answered() {
-    let router = dashboard(&store()).hosts(["localhost", "[::1]"]).into_router().unwrap();
+    let router = dashboard(&store()).hosts(["localhost:7717", "[::1]"]).into_router().unwrap();
     let ask = |host: Option<&str>| {
         let request = Request::builder().uri("/api/v1/health");
         let request =

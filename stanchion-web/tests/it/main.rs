@@ -10,4 +10,5 @@ mod access;
 mod answers;
 mod common;
 mod events;
+mod outage;
 mod search;
