@@ -22,8 +22,8 @@
 //!
 //! # What it serves
 //! All paths are below that of the router. A time that ends in `_at_ms` is one of the dashboard's clock, in milliseconds, whose
-//! reading at the answer is `now_ms`: only differences mean something. Any other `_ms` is a length. `null` stands for what the store does not know or the kind does
-//! not have; `used_at_ms` is `null` also while a name is in use.
+//! reading at the answer is `now_ms`: only differences mean something. Any other `_ms` is a length. `null` stands for what the store does
+//! not know or the kind does not have; `used_at_ms` is `null` also while a name is in use.
 //!
 //! | path | answer |
 //! | --- | --- |
@@ -60,8 +60,10 @@
 //! All viewers share one look at a time. A look lists all names that have state, up to 2,000, which costs as much as
 //! [`Store::list`] does, and asks for the holds of up to 500 of them: those that have changed, then those that were asked
 //! for the longest time ago. Without a viewer the store is not looked at, except by [`Dashboard::watch`]. After a look that took
-//! long there is a pause of four times that length, of the same length if it failed. Where there are more names, a viewer can search the whole store by kind and beginning:
-//! such a search looks in the same way, for as long as it is on the page, and of several searches one looks at a time.
+//! long there is a pause of four times that length, of the same length if it failed.
+//!
+//! Where there are more names, a viewer can search the whole store by kind and beginning: such a search looks in the same way, for as
+//! long as it is on the page, and of several searches one looks at a time.
 //!
 //! # What is not guaranteed
 //! A hold that begins and ends between two looks is not seen. Who waits is not known, only how many.
@@ -130,8 +132,8 @@ impl Dashboard {
         self
     }
 
-    /// Sets the token that requests show in `Authorization: Bearer`. Without [`token_to_read`](Self::token_to_read) only the freeing of a lock needs
-    /// it.
+    /// Sets the token that requests show in `Authorization: Bearer`. Without [`token_to_read`](Self::token_to_read) only the freeing of a
+    /// lock needs it.
     pub fn token(mut self, token: impl AsRef<str>) -> Self {
         self.access.set_token(token.as_ref());
         self
