@@ -306,7 +306,7 @@ function patchHold(row, entry, hold) {
   if (hold.ticket !== null) ids.push(`ticket ${hold.ticket}`);
   setText(entry.ids, shown(ids.join(", ")));
   entry.free.hidden = !(model.mayFree && hold.ticket && (kind === "mutex" || kind === "semaphore"));
-  setAttribute(entry.free, "aria-label", `Free… ${shown(name)} held by ${labelOf(hold)}`);
+  setAttribute(entry.free, "aria-label", `Free… ${shown(name)} held by ${hold.label ? shown(hold.label) : "a holder without a label"}`);
   patchBars(row, entry.leases, entry.bars, [hold]);
 }
 

@@ -1,7 +1,7 @@
 // What goes to the server and comes from it: the connection and what is said of it, the token, the stream, freeing.
 
 import { serverNow, sought, state } from "./model.js";
-import { $, KINDS, keep, kept, labelOf, number, say, setFacts, setText, shown, span } from "./text.js";
+import { $, KINDS, keep, kept, number, say, setFacts, setText, shown, span } from "./text.js";
 
 // No byte for so long, not even a keep-alive, and the stream is taken for dead.
 const SILENCE_MS = 60_000;
@@ -197,7 +197,7 @@ let target = null;
 
 export function askFree(row, hold) {
   const { kind, name } = row.data;
-  target = { row, kind, name, ticket: hold.ticket, label: labelOf(hold) };
+  target = { row, kind, name, ticket: hold.ticket, label: hold.label ? shown(hold.label) : "a holder without a label" };
   setText($("ask-head"), `Free this ${KINDS[kind].one}?`);
   const since = hold.granted_at_ms === null ? null : span(serverNow() - hold.granted_at_ms);
   setFacts($("ask-facts"), {
