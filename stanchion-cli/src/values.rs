@@ -31,6 +31,13 @@ pub(crate) fn ttl(text: &str) -> Result<Duration, String> {
     if (MIN_TTL..=MAX_TTL).contains(&ttl) { Ok(ttl) } else { Err("a lease is between 2s and 24h".to_owned()) }
 }
 
+/// Reads the time between two looks at a store.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    let is_sensible = (Duration::from_millis(200)..=Duration::from_secs(3600)).contains(&time);
+    if is_sensible { Ok(time) } else { Err("the time between two looks is between 200ms and 1h".to_owned()) }
+}
+
 /// Returns a label: the host, this process, and what it is about.
 pub(crate) fn label_of(what: &str) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -9,7 +9,6 @@ use clap::Args;
 use stanchion_web::Dashboard;
 use tokio::net::TcpListener;
 
-use super::top::interval;
 use crate::events;
 use crate::exit::{Exit, Failure};
 use crate::output::message;
@@ -41,7 +40,7 @@ pub(crate) struct Serve {
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
     /// Time between two looks at the store
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: Duration,
     /// Let who has the token free mutexes and permits; standard error tells of it
     #[arg(long)]

@@ -40,15 +40,8 @@ pub(crate) struct Top {
     #[arg(default_value = "")]
     prefix: String,
     /// Time between two looks at the store
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: Duration,
-}
-
-/// Reads the time between two looks.
-pub(crate) fn interval(text: &str) -> Result<Duration, String> {
-    let time = values::time(text)?;
-    let is_sensible = (Duration::from_millis(200)..=Duration::from_secs(3600)).contains(&time);
-    if is_sensible { Ok(time) } else { Err("the time between two looks is between 200ms and 1h".to_owned()) }
 }
 
 pub(crate) async fn top(options: &Top, target: &Target) -> Result<Exit, Failure> {
