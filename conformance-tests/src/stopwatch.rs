@@ -2,7 +2,9 @@
 //!
 //! A test that bounds a time must not fail because its machine was busy. Threads of this module sleep again and again for a
 //! few milliseconds. If one wakes up late, the machine was stalled for that long. The [`Stopwatch`] and [`timeout`] do not
-//! count that time. Delays by the store itself count in full.
+//! count that time. Nor do they count what such delays add to what is measured: an answer of a store takes a chain of
+//! wake-ups, in this process and in the store's, each of which is as late as theirs. Delays by the store itself count in
+//! full on a machine with processor time to spare.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,6 +21,9 @@ pub const EPSILON: Duration = Duration::from_millis(500);
 const MAXIMUM_THREADS: usize = 16;
 /// Number of stalls that are remembered one by one: more than can overlap with the next one.
 const REMEMBERED: usize = 64;
+/// Number of wake-ups, one after another, in what a test measures at once: a few requests, with their tasks and threads
+/// in the test, in its server, and between them.
+const CHAIN: u32 = 40;
 
 /// How one monitoring thread sleeps, in µs.
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +64,31 @@ struct Readings {
     stalls: VecDeque<(u64, u64)>,
     /// The pace of each thread, and when it last began to sleep.
     threads: Vec<(Pace, u64)>,
+    /// The wake-ups of the first thread.
+    wake_ups: WakeUps,
+}
+
+/// A number of wake-ups, and by how much they were late in all, in µs.
+#[derive(Clone, Copy, Debug, Default)]
+struct WakeUps {
+    count: u64,
+    late: u64,
+}
+
+impl WakeUps {
+    /// Returns the delay of a chain of wake-ups, each as late as these on average since `earlier`.
+    fn delay_of_chain(self, earlier: Self) -> Duration {
+        let (count, late) = (self.count - earlier.count, self.late - earlier.late);
+        // In a shorter time than a wake-up takes, nothing was delayed that has not been counted as a stall.
+        Duration::from_micros(late.checked_div(count).unwrap_or(0)) * CHAIN
+    }
 }
 
 impl Readings {
     fn of(threads: usize) -> Self {
         let pace = |number| if number == 0 { FIRST } else { OTHERS };
         let threads = (0..threads).map(|number| (pace(number), 0)).collect();
-        Self { stood_still: 0, stalls: VecDeque::new(), threads }
+        Self { stood_still: 0, stalls: VecDeque::new(), threads, wake_ups: WakeUps::default() }
     }
 
     /// Adds a stall that ends later than all before. What overlaps with earlier ones counts once.
@@ -87,8 +110,13 @@ impl Readings {
     /// Adds the delay of a thread that wakes up now.
     fn woke_up(&mut self, thread: usize, now: u64) {
         let (pace, slept) = self.threads[thread];
-        if let Some(from) = pace.late_since(slept, now) {
+        let late_since = pace.late_since(slept, now);
+        if let Some(from) = late_since {
             self.add(from, now);
+        }
+        if thread == 0 {
+            self.wake_ups.count += 1;
+            self.wake_ups.late += late_since.map_or(0, |from| now - from);
         }
         self.threads[thread].1 = now;
     }
@@ -141,10 +169,10 @@ impl MachineMonitor {
         }
     }
 
-    /// Returns the counted time since the origin, in µs.
-    fn counted(&self) -> u64 {
+    /// Returns the counted time since the origin, in µs, and the wake-ups since then.
+    fn counted(&self) -> (u64, WakeUps) {
         let seen = self.seen();
-        seen.counted(self.micros())
+        (seen.counted(self.micros()), seen.wake_ups)
     }
 }
 
@@ -156,10 +184,12 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Measures real time, without the time in which the machine was stalled. It does not follow a paused clock.
+/// Measures real time, without the time in which the machine was stalled, and without the delay of a chain of wake-ups on
+/// a busy machine. It does not follow a paused clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     start: u64,
+    wake_ups: WakeUps,
 }
 
 impl Stopwatch {
@@ -169,13 +199,22 @@ impl Stopwatch {
     /// If the system refuses to start the monitoring thread, at the first call in a process.
     #[must_use]
     pub fn start() -> Self {
-        Self { start: MachineMonitor::get().counted() }
+        let (start, wake_ups) = MachineMonitor::get().counted();
+        Self { start, wake_ups }
     }
 
     /// Returns the counted time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        Duration::from_micros(MachineMonitor::get().counted().saturating_sub(self.start))
+        self.elapsed_in(1)
+    }
+
+    /// Returns the counted time since the start, in which so many things happened one after another.
+    #[must_use]
+    pub fn elapsed_in(&self, rounds: u32) -> Duration {
+        let (now, wake_ups) = MachineMonitor::get().counted();
+        let elapsed = Duration::from_micros(now.saturating_sub(self.start));
+        elapsed.saturating_sub(wake_ups.delay_of_chain(self.wake_ups) * rounds)
     }
 }
 
@@ -256,6 +295,21 @@ mod tests {
         readings.woke_up(1, 400_000);
         readings.woke_up(0, 401_000);
         assert_eq!(readings.counted(401_000), 30_000, "the first one was late longer");
+    }
+
+    #[test]
+    fn a_chain_is_as_late_as_its_wake_ups_on_average() {
+        let mut readings = Readings::of(1);
+        readings.woke_up(0, 5_200);
+        let before = readings.wake_ups;
+        assert_eq!(before.delay_of_chain(WakeUps::default()), Duration::ZERO, "in time");
+        assert_eq!(before.delay_of_chain(before), Duration::ZERO, "nothing is known yet");
+        for now in [14_200, 19_300, 32_300, 37_300] {
+            readings.woke_up(0, now);
+        }
+        let late = Duration::from_micros((4_000 + 8_000) / 4);
+        assert_eq!(readings.wake_ups.delay_of_chain(before), late * CHAIN);
+        assert_eq!(readings.counted(37_300), 37_300 - 4_000 - 8_000);
     }
 
     #[test]

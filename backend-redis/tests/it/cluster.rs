@@ -28,12 +28,7 @@ static SHARED: LazyLock<RedisCluster> = LazyLock::new(|| start(RedisOptions::def
 
 /// Options for a cluster that replaces a failed node within some 2 s.
 fn failing_fast() -> RedisOptions {
-    RedisOptions::default().config("cluster-node-timeout 1000")
-}
-
-/// Options for a cluster that does not replace a node that is paused for the length of a test.
-fn failing_late() -> RedisOptions {
-    RedisOptions::default().config("cluster-node-timeout 3600000")
+    RedisOptions::default().failover_after(Duration::from_secs(1))
 }
 
 fn start(options: RedisOptions) -> RedisCluster {
@@ -127,7 +122,7 @@ async fn c13_batches_over_all_stripes_are_answered_in_order() {
 
 #[tokio::test]
 async fn c3_a_node_that_is_silent_fails_its_own_entries_only() {
-    let cluster = start(failing_late());
+    let cluster = start(RedisOptions::default());
     let fixture = Fixture::on(&cluster.url());
     let connect = || fixture.builder().request_timeout(REQUEST).steps();
     let process = driven(definite(connect).await.unwrap());
@@ -268,7 +263,7 @@ async fn promote(cluster: &RedisCluster, replica: usize, slot: u16) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_a_promotion_without_a_failure_is_followed() {
-    let cluster = start(RedisOptions::default());
+    let cluster = start(RedisOptions::default().failover_after(Duration::from_secs(5)));
     let fixture = Fixture::on(&cluster.url());
     let store = store(&fixture).await;
     let mutex = store.mutex("handed over", MutexOptions::default()).unwrap();
@@ -314,7 +309,7 @@ async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
 
 #[tokio::test]
 async fn c27_a_store_connects_while_a_primary_is_stopped() {
-    let cluster = start(failing_late());
+    let cluster = start(RedisOptions::default());
     // The layout of the namespace is there.
     let namespace = on_all_primaries(&cluster);
     namespace.process().await;
@@ -342,7 +337,7 @@ async fn c27_a_store_connects_while_a_primary_is_stopped() {
 
 #[tokio::test]
 async fn c28_nodes_are_asked_for_the_slots_over_connections_that_exist() {
-    let cluster = start(failing_late());
+    let cluster = start(RedisOptions::default());
     let requests: Vec<_> = (0..60).map(|index| ask(&semaphore(&format!("s{index}")))).collect();
     let limit = Duration::from_secs(3);
     let connect = || Fixture::on(&cluster.url()).builder().request_timeout(limit).steps();

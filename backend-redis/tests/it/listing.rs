@@ -79,13 +79,12 @@ async fn c21_a_user_without_the_right_to_scan_is_refused() {
     }
 }
 
-/// Calls of a command, and the time that the server spent on them in µs.
-async fn commands(raw: &mut MultiplexedConnection) -> HashMap<String, (u64, u64)> {
+/// Calls of each command.
+async fn commands(raw: &mut MultiplexedConnection) -> HashMap<String, u64> {
     let info: String = redis::cmd("INFO").arg("commandstats").query_async(raw).await.unwrap();
     let read = |line: &str| {
         let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        let (calls, rest) = rest.split_once(",usec=")?;
-        Some((command.to_owned(), (calls.parse().ok()?, rest.split(',').next()?.parse().ok()?)))
+        Some((command.to_owned(), rest.split(',').next()?.parse().ok()?))
     };
     info.lines().filter_map(read).collect()
 }
@@ -100,36 +99,23 @@ async fn c27_a_hundred_thousand_names_are_listed_in_bounded_requests() {
     // The script is known from then on.
     let first = store.list(ListOptions::new()).await.unwrap();
     assert!((100..400).contains(&first.entries.len()), "{}", first.entries.len());
-    for words in [
-        &["SLOWLOG", "RESET"][..],
-        &["CONFIG", "SET", "slowlog-log-slower-than", "10000"],
-        &["CONFIG", "RESETSTAT"],
-    ] {
-        let () = redis::cmd(words[0]).arg(&words[1..]).query_async(&mut raw).await.unwrap();
-    }
+    let () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut raw).await.unwrap();
     let mut names = BTreeSet::new();
     let pages = list_from(&store, None, &mut names).await;
     assert_eq!(names.len(), 100_000);
     let counted = commands(&mut raw).await;
-    let (requests, micros) = counted["evalsha"];
+    let requests = counted["evalsha"];
     let inner: u64 = ["scan", "type", "get", "hmget", "zrangebyscore"]
         .iter()
         .filter_map(|command| counted.get(*command))
-        .map(|(calls, _)| calls)
         .sum();
-    assert!(!counted.contains_key("keys") && counted["scan"].0 >= 400, "{counted:?}");
+    assert!(!counted.contains_key("keys") && counted["scan"] >= 400, "{counted:?}");
     assert!(inner / requests < 1_500, "{inner} commands in {requests} requests");
-    assert!(micros / requests < 10_000, "{micros} µs in {requests} requests");
-    let slow: u64 = redis::cmd("SLOWLOG").arg("LEN").query_async(&mut raw).await.unwrap();
-    println!(
-        "{pages} pages, {requests} requests of {} µs and {} commands on average; {slow} of them took over 10 ms",
-        micros / requests,
-        inner / requests
-    );
+    println!("{pages} pages, {requests} requests of {} commands on average", inner / requests);
     // A prefix that few names have costs the same few requests, and no request looks at all names.
-    let before = commands(&mut raw).await["evalsha"].0;
+    let before = commands(&mut raw).await["evalsha"];
     assert!(figures(&store, Kind::Mutex, "name/99999").await.is_some());
-    let asked = commands(&mut raw).await["evalsha"].0 - before;
+    let asked = commands(&mut raw).await["evalsha"] - before;
     assert!((25..200).contains(&asked), "{asked} requests, each of which looks at about 2,000 keys");
 }
 

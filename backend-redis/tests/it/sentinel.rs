@@ -11,12 +11,17 @@ use std::time::Duration;
 
 use crate::common::*;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
-use stanchion_conformance::support::{definite, eventually, unique};
+use stanchion_conformance::support::{AT_ONCE, definite, eventually, unique};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisSentinel, RedisServer};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+
+/// Options for sentinels that replace a primary that has been silent for a second.
+fn failing_over() -> RedisOptions {
+    RedisOptions::default().failover_after(Duration::from_secs(1))
+}
 
 fn start(options: RedisOptions) -> (Arc<RedisSentinel>, Fixture) {
     let sentinel = Arc::new(RedisSentinel::start(options).unwrap());
@@ -80,7 +85,7 @@ async fn works_again(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_follow_a_failover() {
-    let (sentinel, fixture) = start(RedisOptions::default());
+    let (sentinel, fixture) = start(failing_over());
     let store: Arc<dyn Store> = Arc::new(definite(|| fixture.builder().connect()).await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     followed(&sentinel.servers()[0]).await;
@@ -101,7 +106,7 @@ async fn c18_clients_leave_a_primary_that_is_demoted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_hangs() {
-    let (sentinel, fixture) = start(RedisOptions::default());
+    let (sentinel, fixture) = start(failing_over());
     let connect = || fixture.builder().request_timeout(Duration::from_millis(500)).connect();
     let store: Arc<dyn Store> = Arc::new(definite(connect).await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
@@ -115,7 +120,7 @@ async fn c18_clients_leave_a_primary_that_hangs() {
 /// The sentinels lose a primary that goes on serving its clients. What it grants from then on is known to nobody else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_only_they_can_reach() {
-    let (sentinel, fixture) = start(RedisOptions::default());
+    let (sentinel, fixture) = start(failing_over());
     let store = definite(|| fixture.builder().connect()).await.unwrap();
     let old = &sentinel.servers()[0];
     let mut raw = connected(&redis::Client::open(old.url()).unwrap()).await;
@@ -147,7 +152,7 @@ async fn c18_one_sentinel_is_enough() {
     let patient = fixture.builder().request_timeout(Duration::from_secs(30));
     let watch = Stopwatch::start();
     let process = driven(patient.steps().await.unwrap());
-    assert!(watch.elapsed() < Duration::from_millis(900), "{:?}", watch.elapsed());
+    assert!(watch.elapsed() < AT_ONCE, "{:?}", watch.elapsed());
     granted(&process, &ask(&mutex("m"))).await;
     sentinel.sentinels()[2].kill().unwrap();
     sentinel.sentinels()[1].kill().unwrap();

@@ -194,7 +194,8 @@ async fn c9_c7_m2_m9_a_clock_that_jumps_is_borne_by_what_is_fenced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_m3_m9_a_failover_by_sentinel_is_borne_by_what_is_fenced() {
     const FAULT: &str = "failover by Sentinel";
-    let sentinel = RedisSentinel::start(RedisOptions::default()).unwrap();
+    let sentinel =
+        RedisSentinel::start(RedisOptions::default().failover_after(Duration::from_secs(1))).unwrap();
     // The first hold is not renewed before the end: a renewal would show its holder the loss.
     let options = MutexOptions::default().ttl(LONG_TTL).renew(false);
     let first = mutex(&store(&sentinel.url()).await, options);

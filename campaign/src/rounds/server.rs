@@ -145,7 +145,9 @@ impl CampaignServer {
                 let clock = Clock::new()?;
                 Running::Redis(RedisServer::start(options.clock(&clock))?, clock)
             }
-            Deployment::RedisCluster => Running::Cluster(RedisCluster::start(RedisOptions::default())?),
+            Deployment::RedisCluster => Running::Cluster(RedisCluster::start(
+                RedisOptions::default().failover_after(Duration::from_secs(5)),
+            )?),
             Deployment::Postgres | Deployment::PostgresSessions => {
                 let options = PostgresOptions::default().fsync(true).setting("max_connections", "200");
                 let server = PostgresServer::start(options)?;

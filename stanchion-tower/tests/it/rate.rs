@@ -24,6 +24,9 @@ use tower::ServiceBuilder;
 
 use crate::common::{HttpClient, redis, serve};
 
+/// Tokens of the bucket, as many as come in more than a minute.
+const BURST: u64 = 10_000;
+
 fn app(limit: RateLimitLayer) -> Router {
     Router::new().route("/", get(async || "hello")).route("/free", get(async || "hello")).layer(limit)
 }
@@ -32,15 +35,16 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// 10,000 requests in 20 s by two instances, half of them by HTTP/2: the burst and what has come since are admitted, to one in a
-/// thousand.
+/// 10,000 requests in 20 s by two instances, half of them by HTTP/2: what has come since the bucket was empty is admitted, to
+/// one in a thousand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l1_two_instances_admit_what_the_law_admits() {
-    let quota = Quota::per_second(100).burst(50);
+    // A bucket that does not fill in the time of the test, however seldom the senders get the processor: then nothing is lost.
+    let quota = Quota::per_second(100).burst(BURST);
     let mut clients = Vec::new();
     for http2 in [false, true] {
         let limit = RateLimitLayer::new(redis("tower-law").await, key::header("x-api-key"), quota).unwrap();
-        let limit = limit.cost(|request| if request.uri.path() == "/free" { 50 } else { 1 });
+        let limit = limit.cost(|request| if request.uri.path() == "/free" { BURST } else { 1 });
         let address = serve(app(limit)).await;
         clients.extend((0..4).map(|_| HttpClient::new(address, http2)));
     }
@@ -49,7 +53,7 @@ async fn l1_two_instances_admit_what_the_law_admits() {
     for client in &clients {
         client.get("/", "another client").await;
     }
-    // The first request takes the whole burst: what comes while that is full is lost, however soon the senders begin.
+    // The first request takes the whole burst.
     let start = Instant::now();
     assert_eq!(clients[0].get("/free", "a").await.status, StatusCode::OK);
     let first_answer = Instant::now();
@@ -58,17 +62,20 @@ async fn l1_two_instances_admit_what_the_law_admits() {
         tokio::spawn(async move {
             let mut ticks = interval(Duration::from_millis(16));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-            let mut last = Instant::now();
+            let mut empty = None;
             for _ in 0..1_250 {
                 ticks.tick().await;
-                last = Instant::now();
+                let asked = Instant::now();
                 match client.get("/", "a").await.status {
                     StatusCode::OK => admitted.fetch_add(1, Ordering::Relaxed),
-                    StatusCode::TOO_MANY_REQUESTS => refused.fetch_add(1, Ordering::Relaxed),
+                    StatusCode::TOO_MANY_REQUESTS => {
+                        empty = Some(asked);
+                        refused.fetch_add(1, Ordering::Relaxed)
+                    }
                     other => panic!("{other}"),
                 };
             }
-            (last, Instant::now())
+            (empty, Instant::now())
         })
     });
     let mut ends = Vec::new();
@@ -77,13 +84,14 @@ async fn l1_two_instances_admit_what_the_law_admits() {
     }
     let admitted = u32::try_from(admitted.load(Ordering::Relaxed)).unwrap();
     assert_eq!(u64::from(admitted) + refused.load(Ordering::Relaxed), 10_000);
-    let admitted = f64::from(50 + admitted);
-    let law = |time: Duration| 50.0 + 100.0 * time.as_secs_f64();
-    // The store's clock was read between the sending of the first request and the last answer, and at least from the first answer to
-    // when the first of the senders sent its last request.
+    let admitted = f64::from(admitted);
+    let law = |time: Duration| 100.0 * time.as_secs_f64();
+    // The store's clock was read between the sending of the first request and the last answer. After the sending of the last
+    // request that was refused, less than a token was left.
     let most = law(ends.iter().map(|(_, end)| *end).max().unwrap() - start);
-    let least = law(ends.iter().map(|(last, _)| *last).min().unwrap() - first_answer);
-    println!("admitted {admitted} of 10,050; the law admits {least:.1} to {most:.1}");
+    let empty = ends.iter().filter_map(|(empty, _)| *empty).max().expect("more is asked than comes");
+    let least = law(empty - first_answer) - 1.0;
+    println!("admitted {admitted} of 10,000; the law admits {least:.1} to {most:.1}");
     assert!(admitted <= most * 1.001 && admitted >= least * 0.999, "{least} to {most}: {admitted}");
 }
 

@@ -19,6 +19,8 @@ const PROGRAM: &str = "redis-server";
 const SOCKET: &str = "redis.sock";
 /// Time limit of a command. It is sent once, so it is longer than a machine stands still.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
+/// The silence after which a server is replaced, if there is to be no failover.
+const NEVER: Duration = Duration::from_secs(60 * 60);
 
 /// The options of a [`RedisServer`]. By default it has no password, no TLS, no persistence, and `noeviction`.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +31,7 @@ pub struct RedisOptions {
     certificates: Option<Certificates>,
     sentinel: bool,
     clock: Option<Clock>,
+    failover: Option<Duration>,
     config: Vec<String>,
 }
 
@@ -53,6 +56,16 @@ impl RedisOptions {
     #[must_use]
     pub fn tls(mut self, on: bool) -> Self {
         self.tls = on;
+        self
+    }
+
+    /// Sets the time for which a node of a cluster, or the primary of sentinels, does not answer until it is replaced.
+    ///
+    /// Without it they are replaced by command alone: a busy machine lets a server be silent for seconds, and a failover
+    /// loses what the replica had not received.
+    #[must_use]
+    pub fn failover_after(mut self, silence: Duration) -> Self {
+        self.failover = Some(silence);
         self
     }
 
@@ -105,6 +118,11 @@ impl RedisOptions {
     pub(super) fn over(mut self, base: Self) -> Self {
         self.config = base.config.into_iter().chain(self.config).collect();
         self
+    }
+
+    /// Returns the silence after which a server is replaced, in ms.
+    pub(super) fn failover_ms(&self) -> u128 {
+        self.failover.unwrap_or(NEVER).as_millis()
     }
 
     pub(super) fn secret(&self) -> Option<&str> {

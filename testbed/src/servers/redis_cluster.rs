@@ -15,7 +15,7 @@ const BATCH: &str = "100";
 
 /// A private cluster of this process, on 127.0.0.1: three primaries with a replica each.
 ///
-/// A node that does not answer for 5 s counts as failed, unless the options set another `cluster-node-timeout`.
+/// A node that is silent is replaced only with [`RedisOptions::failover_after`].
 #[derive(Debug)]
 pub struct RedisCluster {
     /// At first, the replica of node `i` is node `i + 3`.
@@ -32,7 +32,7 @@ impl RedisCluster {
     pub fn start(options: RedisOptions) -> Result<Self, ServerError> {
         let node = RedisOptions::default()
             .config(CLUSTER_NODE)
-            .config("cluster-node-timeout 5000")
+            .config(format!("cluster-node-timeout {}", options.failover_ms()))
             // A failover happens however old the replica's data is, and replicas keep their primaries.
             .config("cluster-replica-validity-factor 0")
             .config("cluster-allow-replica-migration no");

@@ -13,7 +13,7 @@ const SERVICE: &str = "test";
 
 /// A private primary, a replica and three sentinels with a quorum of two, on 127.0.0.1.
 ///
-/// A primary that does not answer for a second counts as failed.
+/// A primary that is silent is replaced only with [`RedisOptions::failover_after`].
 #[derive(Debug)]
 pub struct RedisSentinel {
     servers: [RedisServer; 2],
@@ -38,7 +38,7 @@ impl RedisSentinel {
             .tls_of(RedisOptions::default())
             .sentinel()
             .config(format!("sentinel monitor {SERVICE} 127.0.0.1 {port} 2"))
-            .config(format!("sentinel down-after-milliseconds {SERVICE} 1000"))
+            .config(format!("sentinel down-after-milliseconds {SERVICE} {}", options.failover_ms()))
             .config(format!("sentinel failover-timeout {SERVICE} 6000"));
         if let Some(password) = options.secret() {
             sentinel = sentinel

@@ -17,6 +17,7 @@ use stanchion_testbed::servers::{
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
+const SECOND: Duration = Duration::from_secs(1);
 const STALL: Duration = Duration::from_millis(300);
 const CHILD: &str = "STANCHION_SERVERS_TEST_CHILD";
 
@@ -153,7 +154,7 @@ fn redis_with_tls_answers_nobody_without() {
 
 #[test]
 fn a_cluster_serves_all_slots_and_moves_them() {
-    let cluster = RedisCluster::start(RedisOptions::default().config("cluster-node-timeout 1000")).unwrap();
+    let cluster = RedisCluster::start(RedisOptions::default().failover_after(SECOND)).unwrap();
     assert_eq!(cluster.url().matches("127.0.0.1:").count(), 6);
     assert_eq!([0, 5_461, 16_383].map(|slot| cluster.owner(slot).unwrap()), [0, 1, 2]);
     assert_eq!(cluster.replica(1), Some(4));
@@ -170,7 +171,8 @@ fn a_cluster_serves_all_slots_and_moves_them() {
 
 #[test]
 fn sentinels_announce_the_replica_of_a_dead_primary() {
-    let sentinel = RedisSentinel::start(RedisOptions::default().password("p w")).unwrap();
+    let options = RedisOptions::default().password("p w").failover_after(SECOND);
+    let sentinel = RedisSentinel::start(options).unwrap();
     assert!(sentinel.url().starts_with("redis+sentinel://:p%20w@127.0.0.1:"), "{}", sentinel.url());
     assert!(sentinel.url().ends_with("/test?sentinel_password=p%20w"), "{}", sentinel.url());
     assert_eq!(sentinel.primary().unwrap(), 0);

@@ -26,11 +26,11 @@ use side_by_side::Job;
 /// The programs that take longest, with the number of their concurrent tests. They start first. All other programs run
 /// one test at a time.
 const THREADS: [(&str, usize); 6] = [
-    ("backend-postgres/it", 6),
-    ("backend-redis/it", 4),
-    ("backend-postgres/stanchion_postgres", 2),
-    ("backend-memory/it", 2),
-    ("core/it", 2),
+    ("backend-postgres/it", 4),
+    ("backend-redis/it", 3),
+    ("backend-postgres/stanchion_postgres", 1),
+    ("backend-memory/it", 1),
+    ("core/it", 1),
     ("testbed/it", 1),
 ];
 const USUAL_THREADS: usize = 1;
@@ -39,7 +39,7 @@ const USUAL_THREADS: usize = 1;
 /// process: at the end of a program the processor would idle.
 const LONG: [&str; 4] = ["lost_commands::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
 /// Number of concurrent tests in such a process.
-const LONG_THREADS: usize = 4;
+const LONG_THREADS: usize = 2;
 
 /// Provides the servers, builds, tests and reports. The last line has the numbers of passed, failed and skipped tests.
 pub(crate) fn run(options: &Test) -> Outcome {

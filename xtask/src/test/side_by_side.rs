@@ -12,9 +12,9 @@ use super::programs::Program;
 
 /// Timeout of a program without output: after that it counts as stuck. A case of the suites may take two minutes.
 const STUCK: Duration = Duration::from_secs(300);
-/// Maximum number of concurrent tests, over all programs. Most of them mostly wait; with more, two cores would be
-/// oversubscribed, and the tests would wait for each other.
-const MAXIMUM_THREADS: usize = 14;
+/// Maximum number of concurrent tests, over all programs. Most of them mostly wait. With 14, two cores had 30 threads that
+/// were ready to run, the run took as long, and the tests waited for each other.
+const MAXIMUM_THREADS: usize = 8;
 /// Maximum number of lines that are kept of a program's standard error.
 const KEPT_LINES: usize = 200;
 
