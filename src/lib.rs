@@ -30,8 +30,8 @@ pub use stanchion_core::{
     ElectionOptions, Error, ErrorKind, Fenced, FencingToken, GrantId, Guard, GuardKind, HoldOptions, Holder,
     Inspection, Kind, Leader, LeaderChanges, Limiter, LimiterOptions, ListOptions, ListPage, Listed, Member,
     Mutex, MutexExt, MutexGuard, MutexMode, MutexOptions, OfMutex, OfSemaphore, OfWaitGroup, OnMismatch,
-    OutagePolicy, Outcome, Pages, Permit, Quota, Reservation, Result, Semaphore, SemaphoreOptions, Stats,
-    Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
+    OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, Reservation, Result, Semaphore,
+    SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 /// The interface for authors of stores: the steps, the engine that drives them, and the parts of guards.

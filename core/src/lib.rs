@@ -39,7 +39,9 @@ mod with_serde;
 pub use capabilities::{Capabilities, MutexMode};
 pub use credentials::{Credentials, CredentialsProvider};
 pub use detached::Detached;
-pub use election::{Election, ElectionHandle, ElectionObserver, ElectionOptions, Leader, LeaderChanges};
+pub use election::{
+    Election, ElectionHandle, ElectionObserver, ElectionOptions, Leader, LeaderChanges, PeriodicJob,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fenced;
 pub use grant_id::GrantId;

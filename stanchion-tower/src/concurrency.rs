@@ -31,11 +31,11 @@ use crate::refusal::{Failures, Protocol, Reason, take_ready};
 /// use std::time::Duration;
 ///
 /// use axum::Router;
-/// use stanchion_core::SemaphoreOptions;
+/// use stanchion::SemaphoreOptions;
 /// use stanchion_tower::ConcurrencyLimitLayer;
 ///
-/// # fn app(store: Arc<dyn stanchion_core::Store>) -> stanchion_core::Result<Router> {
-/// let limit = ConcurrencyLimitLayer::new(&*store, "exports", SemaphoreOptions::new(20).max_waiters(100))?
+/// # fn app(store: Arc<dyn stanchion::Store>) -> stanchion::Result<Router> {
+/// let limit = ConcurrencyLimitLayer::new(store, "exports", SemaphoreOptions::new(20).max_waiters(100))?
 ///     .max_wait(Duration::from_secs(2));
 /// Ok(Router::new().layer(limit))
 /// # }
@@ -53,7 +53,7 @@ impl ConcurrencyLimitLayer {
     ///
     /// # Errors
     /// As [`Store::semaphore`].
-    pub fn new(store: &dyn Store, name: &str, options: SemaphoreOptions) -> Result<Self> {
+    pub fn new(store: Arc<dyn Store>, name: &str, options: SemaphoreOptions) -> Result<Self> {
         Ok(Self {
             semaphore: store.semaphore(name, options)?,
             max_wait: Duration::from_secs(1),

@@ -7,19 +7,19 @@
 //! | let so many requests run at a time | [`ConcurrencyLimitLayer`] |
 //!
 //! The layers work with every service of `http` requests and responses whose response body implements `Default`, as those of axum,
-//! hyper and tonic. `stanchion_core::Quota` is `stanchion::Quota`; the other types, too, are the facade's. A refusal of a gRPC request is a gRPC status.
+//! hyper and tonic. A refusal of a gRPC request is a gRPC status.
 //!
 //! # Examples
 //! ```
-//! # use stanchion_core::Store;
+//! # use stanchion::Store;
 //! use std::sync::Arc;
 //!
 //! use axum::Router;
 //! use axum::routing::get;
-//! use stanchion_core::Quota;
+//! use stanchion::Quota;
 //! use stanchion_tower::{RateLimitLayer, key};
 //!
-//! # fn app(store: Arc<dyn Store>) -> stanchion_core::Result<Router> {
+//! # fn app(store: Arc<dyn Store>) -> stanchion::Result<Router> {
 //! // 50 requests a second for each API key, over all instances of this service.
 //! let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(50).burst(100))?;
 //! # Ok(

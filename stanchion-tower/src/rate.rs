@@ -20,7 +20,7 @@ use crate::refusal::{Failures, Protocol, Reason, set, take_ready};
 const LONGEST_KEY: usize = 128;
 
 type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
-type QuotaOf = Arc<dyn Fn(&Parts, &str) -> Quota + Send + Sync>;
+type QuotaOf = Arc<dyn Fn(&Parts, &str) -> Option<Quota> + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 
 /// Lets each client send at a rate, over all instances that share the store.
@@ -47,10 +47,10 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 /// ```
 /// # use std::sync::Arc;
 /// use axum::Router;
-/// use stanchion_core::{OutagePolicy, Quota};
+/// use stanchion::{OutagePolicy, Quota};
 /// use stanchion_tower::{RateLimitLayer, key};
 ///
-/// # fn app(store: Arc<dyn stanchion_core::Store>, has_paid: fn(&str) -> bool) -> stanchion_core::Result<Router> {
+/// # fn app(store: Arc<dyn stanchion::Store>, has_paid: fn(&str) -> bool) -> stanchion::Result<Router> {
 /// let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(10))?
 ///     .quota_by(move |_, key| if has_paid(key) { Quota::per_second(100) } else { Quota::per_second(10) })
 ///     .cost(|request| if request.uri.path().starts_with("/reports") { 5 } else { 1 })
@@ -94,7 +94,7 @@ impl RateLimitLayer {
             store,
             prefix: Arc::from("http/"),
             key: Arc::new(key),
-            quota: Arc::new(move |_, _| quota),
+            quota: Arc::new(move |_, _| Some(quota)),
             cost: Arc::new(|_| 1),
             outage: OutagePolicy::default(),
             legacy_headers: false,
@@ -110,12 +110,16 @@ impl RateLimitLayer {
         self.with(|rules| rules.prefix = prefix.into())
     }
 
-    /// Sets the quota by request and key, so that clients with different plans have different ones. A client whose quota changes has
+    /// Sets the quota by request and key, a `Quota` or an `Option` of one, so that clients with different plans have different ones. For
+    /// `None` there is no limit, and no request to the store. A client whose quota changes has
     /// the new one from its next request on. There is one limiter for each key: requests of one key that shall have different quotas
     /// at the same time need layers with different prefixes.
     #[must_use]
-    pub fn quota_by(self, quota: impl Fn(&Parts, &str) -> Quota + Send + Sync + 'static) -> Self {
-        self.with(|rules| rules.quota = Arc::new(quota))
+    pub fn quota_by<Q>(self, quota: impl Fn(&Parts, &str) -> Q + Send + Sync + 'static) -> Self
+    where
+        Q: Into<Option<Quota>>,
+    {
+        self.with(|rules| rules.quota = Arc::new(move |parts, key| quota(parts, key).into()))
     }
 
     /// Sets what a request costs, in tokens; 0 is free, and makes no request to the store (default: 1).
@@ -244,6 +248,7 @@ where
         let name = rules.name(key.as_deref());
         let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
+            let Some(quota) = quota else { return inner.call(Request::from_parts(parts, body)).await };
             if cost > quota.burst_tokens() {
                 return Ok(protocol.refusal(Reason::TooMany(None)));
             }

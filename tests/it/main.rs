@@ -11,7 +11,7 @@ mod connect;
 mod connect_errors;
 mod events;
 mod every_minute;
-mod every_minute_redis;
 mod metrics;
+mod periodic;
 mod pool_cluster;
 mod quickstart;

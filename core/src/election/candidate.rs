@@ -58,6 +58,11 @@ impl<F> Election<F> {
         }
     }
 
+    /// Makes a candidate with other terms of this one, for the same handles.
+    pub(super) fn leading<G>(self, lead: impl FnOnce(F) -> G) -> Election<G> {
+        Election { mutex: self.mutex, options: self.options, lead: lead(self.lead), shared: self.shared }
+    }
+
     /// Stands for election until [`withdraw`](ElectionHandle::withdraw): waits in the queue of candidates, leads, and stands again.
     ///
     /// The future of a term is dropped at the end of its lease or when its loss is known, whichever is first, so that it takes no

@@ -1,9 +1,11 @@
-//! Leader election: the holder of a mutex leads.
+//! Leader election: the holder of a mutex leads. Jobs that the leader runs once in each period.
 
 mod candidate;
 mod observer;
 mod options;
+mod periodic;
 
 pub use candidate::{Election, ElectionHandle};
 pub use observer::{ElectionObserver, Leader, LeaderChanges};
 pub use options::ElectionOptions;
+pub use periodic::PeriodicJob;

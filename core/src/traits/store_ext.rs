@@ -1,12 +1,14 @@
 //! What every store can do beyond its own part.
 
+use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 
 use super::Store;
-use crate::election::{Election, ElectionObserver, ElectionOptions};
+use crate::election::{Election, ElectionObserver, ElectionOptions, PeriodicJob};
 use crate::{
     Error, FencingToken, Inspection, Kind, ListOptions, MutexOptions, Pages, SemaphoreOptions, Ticket,
     WaitGroupOptions,
@@ -213,6 +215,57 @@ pub trait StoreExt: Store {
     {
         let mutex = self.mutex(name, options.mutex())?;
         Ok(Election::new(mutex, options, lead))
+    }
+
+    /// Makes a job that runs once in each `period`, 1 ms to 366 days, on one instance of a service. All instances run
+    /// [`PeriodicJob::run`]: the one that leads, as of [`elect`](Self::elect), runs the job; another one takes over when it dies, is cut off, or
+    /// its run fails. When a run has succeeded, that is noted at the store, so that whoever leads next waits for the rest of the period. No
+    /// I/O.
+    ///
+    /// By the store's clock, at least a period lies between the beginnings of two runs that succeed. A period in which nobody leads is
+    /// left out.
+    ///
+    /// What is *not* guaranteed: a run whose instance dies after its effects and before the note is repeated, with a larger token, and a store that
+    /// loses its data loses the note: the job is idempotent, or keeps its effects behind a [fence](crate::fence). With effects in Postgres,
+    /// a transaction can have both, see the page `jobs` of the guide. Runs do not begin at whole minutes of the clock.
+    ///
+    /// The mutex and the limiter `name` are those of the job: use them for nothing else.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a period out of range; as [`Store::mutex`] and [`Store::limiter`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{ElectionOptions, StoreExt};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let report = store.every("jobs/report", minute, ElectionOptions::new().label("host a"), |token| async move {
+    ///     println!("makes the report, token {token}");
+    ///     std::io::Result::Ok(())
+    /// })?;
+    /// // A service would spawn this.
+    /// tokio::time::timeout(minute / 600, report.run()).await.expect_err("it goes on");
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn every<F, W, E>(
+        &self,
+        name: &str,
+        period: Duration,
+        options: ElectionOptions,
+        job: F,
+    ) -> crate::Result<PeriodicJob<F>>
+    where
+        F: FnMut(FencingToken) -> W,
+        W: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        PeriodicJob::new(self, name, period, options, job)
     }
 
     /// Returns an observer of the election `name`, who is no candidate. No I/O.

@@ -47,7 +47,7 @@ async fn s1_two_instances_run_no_more_than_the_limit() {
     let mut clients = Vec::new();
     for http2 in [false, true] {
         let store = redis("tower-concurrency").await;
-        let limit = ConcurrencyLimitLayer::new(&*store, "exports", SemaphoreOptions::new(3)).unwrap();
+        let limit = ConcurrencyLimitLayer::new(store, "exports", SemaphoreOptions::new(3)).unwrap();
         let (running, most) = (Arc::clone(&running), Arc::clone(&most));
         let export = async move || {
             most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -77,7 +77,8 @@ async fn s1_two_instances_run_no_more_than_the_limit() {
 async fn a_client_that_goes_away_gives_its_permit_back() {
     for store in [Arc::new(MemoryStore::new()) as Arc<dyn Store>, redis("tower-gone").await] {
         for http2 in [false, true] {
-            let limit = ConcurrencyLimitLayer::new(&*store, "exports", SemaphoreOptions::new(1)).unwrap();
+            let limit =
+                ConcurrencyLimitLayer::new(Arc::clone(&store), "exports", SemaphoreOptions::new(1)).unwrap();
             let app = Router::new().route("/", get(async || endless())).layer(limit.max_wait(Duration::ZERO));
             let address = serve(app).await;
             let client = HttpClient::new(address, http2);
@@ -99,8 +100,9 @@ async fn a_client_that_goes_away_gives_its_permit_back() {
 async fn c26_a_full_queue_sheds_at_once() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let options = SemaphoreOptions::new(1).max_waiters(1);
-    let limit =
-        ConcurrencyLimitLayer::new(&*store, "exports", options).unwrap().max_wait(Duration::from_secs(60));
+    let limit = ConcurrencyLimitLayer::new(Arc::clone(&store), "exports", options)
+        .unwrap()
+        .max_wait(Duration::from_secs(60));
     let client =
         HttpClient::new(serve(Router::new().route("/", get(async || endless())).layer(limit)).await, true);
     let first = client.send("/", "").await;

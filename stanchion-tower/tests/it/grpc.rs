@@ -90,7 +90,9 @@ impl Service<Request<Body>> for Echo {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_call_ends_with_a_status() {
     let store = Arc::new(MemoryStore::new());
-    let concurrency = ConcurrencyLimitLayer::new(&*store, "calls", SemaphoreOptions::new(5)).unwrap();
+    let concurrency =
+        ConcurrencyLimitLayer::new(Arc::<MemoryStore>::clone(&store), "calls", SemaphoreOptions::new(5))
+            .unwrap();
     let rate = RateLimitLayer::new(store, key::all(), Quota::per_hour(2)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

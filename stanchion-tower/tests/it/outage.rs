@@ -38,7 +38,7 @@ async fn l10_the_policy_decides_within_the_time_limit_of_a_request() {
         assert_eq!(client.get("/", "").await.status, StatusCode::OK);
         clients.push((client, expected));
     }
-    let limit = ConcurrencyLimitLayer::new(&*store, "exports", SemaphoreOptions::new(1)).unwrap();
+    let limit = ConcurrencyLimitLayer::new(Arc::clone(&store), "exports", SemaphoreOptions::new(1)).unwrap();
     let app = Router::new().route("/", get(async || "hello")).layer(limit.max_wait(LIMIT));
     let client = HttpClient::new(serve(app).await, false);
     assert_eq!(client.get("/", "").await.status, StatusCode::OK);
