@@ -147,7 +147,7 @@ impl PostgresFence {
         answer.map(drop).map_err(|error| {
             let code = error.as_database_error().and_then(|error| error.code());
             if code.as_deref() == Some(REFUSED) {
-                return Error::lost().with_source(error);
+                return Error::fenced_off(token, None).with_source(error);
             }
             error::of_request(error)
         })

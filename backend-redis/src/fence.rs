@@ -4,7 +4,7 @@
 
 use redis::aio::ConnectionLike;
 use redis::{RedisError, Script, ToRedisArgs, Value};
-use stanchion_core::{Error, GrantId, Result};
+use stanchion_core::{Error, FencingToken, GrantId, Result};
 
 use crate::error;
 
@@ -90,7 +90,7 @@ impl RedisFence {
         let GrantId { token, ticket } = by.into();
         let mut call = self.set.key(&self.mark);
         call.key(key).arg(token.get()).arg(ticket.to_string()).arg(value);
-        verdict(call.invoke_async(connection).await)
+        verdict(call.invoke_async(connection).await, token)
     }
 
     /// Lets the new ticket of an attached hold write with the token that the hold kept. Earlier tickets cannot write with it
@@ -110,14 +110,17 @@ impl RedisFence {
         let GrantId { token, ticket } = to.into();
         let mut call = self.hand_over.key(&self.mark);
         call.arg(token.get()).arg(ticket.to_string());
-        verdict(call.invoke_async(connection).await)
+        verdict(call.invoke_async(connection).await, token)
     }
 }
 
-fn verdict(answer: std::result::Result<Value, RedisError>) -> Result<()> {
-    match answer.map_err(error::of_request)? {
-        Value::Int(1) => Ok(()),
-        Value::Int(0) => Err(Error::lost()),
-        _ => Err(error::unexpected()),
-    }
+/// Reads the answer of a script: 1, or the mark of the holder that keeps this token from writing.
+fn verdict(answer: std::result::Result<Value, RedisError>, token: FencingToken) -> Result<()> {
+    let mark = match answer.map_err(error::of_request)? {
+        Value::Int(1) => return Ok(()),
+        Value::BulkString(mark) => String::from_utf8(mark).map_err(|_| error::unexpected())?,
+        _ => return Err(error::unexpected()),
+    };
+    let seen = mark.split(' ').next().and_then(|seen| seen.parse().ok());
+    Err(Error::fenced_off(token, seen.and_then(|seen| FencingToken::new(seen).ok())))
 }

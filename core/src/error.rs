@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::shown::{Shown, ShownAddress};
-use crate::Name;
+use crate::{FencingToken, Name};
 
 /// What went wrong, so that a caller can decide without reading text ([C21]).
 ///
@@ -167,6 +167,20 @@ impl Error {
     #[must_use]
     pub fn lost() -> Self {
         Self::new(ErrorKind::Lost, "the hold is no longer the caller's")
+    }
+
+    /// Makes an [`ErrorKind::Lost`] of a fence that refuses a token, since it has seen a larger one or, of another hold, the same one;
+    /// `None` if the fence does not tell which.
+    #[must_use]
+    pub fn fenced_off(token: FencingToken, seen: Option<FencingToken>) -> Self {
+        let detail = match seen {
+            Some(seen) if seen == token => {
+                format!("token {token} may not write any more: another hold with it has")
+            }
+            Some(seen) => format!("token {token} may not write any more: token {seen} has"),
+            None => format!("token {token} may not write any more: a newer holder has"),
+        };
+        Self::new(ErrorKind::Lost, detail)
     }
 
     /// Makes an [`ErrorKind::Closed`].

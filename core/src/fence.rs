@@ -70,9 +70,10 @@ impl<T> Fenced<T> {
     pub fn write<R>(&self, by: impl Into<GrantId>, write: impl FnOnce(&mut T) -> R) -> Result<R> {
         let GrantId { token, ticket } = by.into();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.seen.is_some_and(|(largest, owner)| token < largest || (token == largest && ticket != owner))
+        if let Some((largest, owner)) = inner.seen
+            && (token < largest || (token == largest && ticket != owner))
         {
-            return Err(Error::lost());
+            return Err(Error::fenced_off(token, Some(largest)));
         }
         inner.seen = Some((token, ticket));
         Ok(write(&mut inner.value))
@@ -106,8 +107,10 @@ impl<T> Fenced<T> {
     pub fn hand_over(&self, to: impl Into<GrantId>) -> Result<()> {
         let GrantId { token, ticket } = to.into();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.seen.is_some_and(|(largest, _)| token < largest) {
-            return Err(Error::lost());
+        if let Some((largest, _)) = inner.seen
+            && token < largest
+        {
+            return Err(Error::fenced_off(token, Some(largest)));
         }
         inner.seen = Some((token, ticket));
         Ok(())

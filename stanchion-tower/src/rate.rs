@@ -165,16 +165,17 @@ impl Rules {
         self.handles.get(name, quota, open)?.allow_n(cost).await.map(Some)
     }
 
-    /// Returns the name of the limiter of a key. The three forms have no name in common.
+    /// Returns the name of the limiter of a key. It begins with the prefix, and its end tells the form and where the prefix ends: no two
+    /// prefixes or forms have a name in common.
     fn name(&self, key: Option<&str>) -> String {
         let (prefix, length) = (&self.prefix, self.prefix.len());
         match key {
-            None => format!("{length}-{prefix}"),
-            Some(key) if key.len() <= LONGEST_KEY && !key.contains('\0') => format!("{length}:{prefix}{key}"),
+            None => format!("{prefix}-{length}"),
+            Some(key) if key.len() <= LONGEST_KEY && !key.contains('\0') => format!("{prefix}{key}:{length}"),
             Some(key) => {
                 let hash = Sha256::digest(key);
                 let digits = hash.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
-                format!("{length}#{prefix}{digits}")
+                format!("{prefix}{digits}#{length}")
             }
         }
     }

@@ -35,6 +35,7 @@ async fn m9_smaller_tokens_and_other_tickets_are_refused() {
     for (number, ticket) in [(6, old), (6, new), (7, new)] {
         let error = fence.set(&mut raw, (token(number), ticket), &key, "x").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Lost, "{number}");
+        assert!(error.to_string().contains(&format!("token {number} may not write")), "{error}");
     }
     // 2^53 − 1 is as exact as any other.
     let (largest, second) = (token((1 << 53) - 1), token((1 << 53) - 2));
@@ -53,7 +54,9 @@ async fn m9_an_attached_hold_is_handed_over() {
     fence.hand_over(&mut raw, (token(7), to)).await.unwrap();
     fence.set(&mut raw, (token(7), to), &key, "b").await.unwrap();
     assert_eq!(fence.set(&mut raw, (token(7), from), &key, "x").await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(fence.hand_over(&mut raw, (token(6), from)).await.unwrap_err().kind(), ErrorKind::Lost);
+    let error = fence.hand_over(&mut raw, (token(6), from)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().ends_with("token 6 may not write any more: token 7 has"), "{error}");
 }
 
 /// Writers with growing tokens race. Each script that writes appends its token to a list, which shows the order in which

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use stanchion_core::{Quota, Store};
+use stanchion_core::{ListOptions, Quota, Store};
 use stanchion_memory::MemoryStore;
 use stanchion_tower::{RateLimitLayer, key};
 use tokio::net::TcpListener;
@@ -231,6 +231,13 @@ async fn keys_are_of_their_layer() {
         assert_eq!(login.get("/", key).await.status, StatusCode::OK);
         assert_eq!(login.get("/", key).await.status, StatusCode::TOO_MANY_REQUESTS);
     }
+    // For groups of metrics, and for who lists them.
+    let listed = store.list(ListOptions::new().prefix("http/login/")).await.unwrap();
+    assert!(
+        listed.entries.iter().any(|one| one.name.as_str().starts_with("http/login/victim")),
+        "{listed:?}"
+    );
+    assert!(listed.entries.len() >= 3, "{listed:?}");
 }
 
 /// What the inner layer says of a refusal stays, and what costs more than the burst is told no time.
