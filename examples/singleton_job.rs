@@ -4,6 +4,10 @@
 //! cargo run --example singleton_job
 //! cargo run --example singleton_job --features redis -- redis://127.0.0.1/
 //! ```
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program reads the time and owns its runtime; the library does not"
+)]
 
 use std::env;
 use std::time::Duration;
@@ -31,7 +35,7 @@ async fn instance(store: &dyn Store, name: &str, start: Instant) -> Result<(), E
     let make = async |token: FencingToken| {
         println!("{:.1} s: {name} makes the report, token {token}", start.elapsed().as_secs_f64());
         // Every second run fails, and the other instance repeats it.
-        if token.get() % 2 == 0 { Ok(()) } else { Err("the printer is out of paper") }
+        if token.get().is_multiple_of(2) { Ok(()) } else { Err("the printer is out of paper") }
     };
     store.every("jobs/report", Duration::from_secs(2), options, make)?.run().await
 }

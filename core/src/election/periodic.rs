@@ -68,7 +68,7 @@ impl<F> PeriodicJob<F> {
     ///
     /// The future of a run is dropped when the lead is lost, before another instance leads ([M1]). A run that fails is told by an event, and
     /// ends the lead: the next instance in the queue repeats it, or this one after its pause. Its effects may be there, so the job
-    /// is idempotent or [fenced](crate::fence).
+    /// is idempotent or [fenced](crate::Fenced).
     ///
     /// # Errors
     /// As [`Election::run`]. Outages are waited for.

@@ -226,7 +226,7 @@ pub trait StoreExt: Store {
     /// left out.
     ///
     /// What is *not* guaranteed: a run whose instance dies after its effects and before the note is repeated, with a larger token, and a store that
-    /// loses its data loses the note: the job is idempotent, or keeps its effects behind a [fence](crate::fence). With effects in Postgres,
+    /// loses its data loses the note: the job is idempotent, or keeps its effects behind a [fence](crate::Fenced). With effects in Postgres,
     /// a transaction can have both, see the page `jobs` of the guide. Runs do not begin at whole minutes of the clock.
     ///
     /// The mutex and the limiter `name` are those of the job: use them for nothing else.
