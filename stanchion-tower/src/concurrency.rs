@@ -22,6 +22,9 @@ use crate::refusal::{Failures, Protocol, Reason, take_ready};
 /// queue has [`max_waiters`](SemaphoreOptions::max_waiters), the client gets 503 with `Retry-After`, with gRPC the status `UNAVAILABLE`. While the store is away,
 /// requests are refused in the same way. What waiting does not mend, such as another limit at the store, is 500.
 ///
+/// An instance that is killed keeps the permits of its requests until their lease ends: 30 s, unless
+/// [`SemaphoreOptions::ttl`] sets another.
+///
 /// What is *not* guaranteed: that a request is stopped whose permit was lost, because its lease ended or an operator released it. It
 /// runs to its end beside the others.
 ///

@@ -7,8 +7,8 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stanchion::{ElectionOptions, ErrorKind, FencingToken, Store, StoreExt};
-use stanchion_conformance::support::within;
+use stanchion::{ElectionOptions, ErrorKind, FencingToken, LimiterOptions, Quota, Store, StoreExt};
+use stanchion_conformance::support::{definite, eventually, within};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, RedisServer};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -51,6 +51,13 @@ impl Runs {
         };
         within(SOON, "a run", reached).await;
     }
+}
+
+/// Waits until the store has the note of a run.
+async fn noted(store: &dyn Store) {
+    let bucket = store.limiter(JOB, LimiterOptions::new(Quota::per_second(1))).unwrap();
+    let is_noted = async || !definite(|| bucket.peek()).await.unwrap().reset_after.is_zero();
+    eventually(SOON, "a note", is_noted).await;
 }
 
 /// Runs an instance whose runs succeed.
@@ -130,7 +137,7 @@ async fn repeats_what_did_not_end(connect: impl AsyncFn() -> Arc<dyn Store>) {
     let succeed = async { tokio::join!(succeeds(&*first, HOUR, &done), succeeds(&*second, HOUR, &done)) };
     tokio::select! {
         ended = succeed => panic!("{ended:?}"),
-        () = async { done.reach(1).await; sleep(Duration::from_millis(500)).await } => {}
+        () = noted(&*third) => {}
     }
     assert!(timeout(Duration::from_secs(1), succeeds(&*third, HOUR, &done)).await.is_err());
     assert_eq!(done.count(), 1);

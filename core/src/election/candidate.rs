@@ -82,10 +82,28 @@ impl<F> Election<F> {
     ///
     /// [M1]: crate::contract#m1
     /// [M4]: crate::contract#m4
-    pub async fn run<W>(mut self) -> Result<()>
+    pub async fn run<W>(self) -> Result<()>
     where
         F: FnMut(FencingToken) -> W,
         W: Future<Output = ()>,
+    {
+        let candidate = self.leading(|mut lead| {
+            move |token| {
+                let term = lead(token);
+                async move {
+                    term.await;
+                    Ok(())
+                }
+            }
+        });
+        candidate.stand().await
+    }
+
+    /// As [`run`](Self::run), until a term returns an error.
+    pub(super) async fn stand<W>(mut self) -> Result<()>
+    where
+        F: FnMut(FencingToken) -> W,
+        W: Future<Output = Result<()>>,
     {
         let mut orders = self.shared.orders.subscribe();
         loop {
@@ -94,7 +112,7 @@ impl<F> Election<F> {
                 () = ordered(&mut orders, |orders| orders.withdrawn) => return Ok(()),
                 locked = self.mutex.lock() => locked,
             };
-            if self.lead(locked?, &mut orders).await == TermEnd::Lost {
+            if self.lead(locked?, &mut orders).await? == TermEnd::Lost {
                 continue;
             }
             tokio::select! {
@@ -106,10 +124,10 @@ impl<F> Election<F> {
     }
 
     /// Leads for one term.
-    async fn lead<W>(&mut self, guard: MutexGuard, orders: &mut watch::Receiver<Orders>) -> TermEnd
+    async fn lead<W>(&mut self, guard: MutexGuard, orders: &mut watch::Receiver<Orders>) -> Result<TermEnd>
     where
         F: FnMut(FencingToken) -> W,
-        W: Future<Output = ()>,
+        W: Future<Output = Result<()>>,
     {
         let (name, token) = (self.mutex.name(), guard.fencing_token());
         tracing::info!(
@@ -124,10 +142,10 @@ impl<F> Election<F> {
         // Before a handle can see this term: what it orders then is for this term.
         let steps_down = orders.borrow_and_update().steps_down;
         *self.shared.term() = Arc::downgrade(&guard);
-        let end = tokio::select! {
+        let (end, led) = tokio::select! {
             biased;
-            () = ordered(orders, |now| now.withdrawn || now.steps_down != steps_down) => TermEnd::SteppedDown,
-            led = guard.run((self.lead)(token)) => if led.is_ok() { TermEnd::Done } else { TermEnd::Lost },
+            () = ordered(orders, |now| now.withdrawn || now.steps_down != steps_down) => (TermEnd::SteppedDown, Ok(())),
+            led = guard.run((self.lead)(token)) => led.map_or((TermEnd::Lost, Ok(())), |led| (TermEnd::Done, led)),
         };
         if end == TermEnd::Lost {
             tracing::warn!(
@@ -138,7 +156,7 @@ impl<F> Election<F> {
                 },
                 "lost the lead"
             );
-            return end;
+            return Ok(end);
         }
         tracing::info!(
             name: "stanchion.election.ended",
@@ -154,7 +172,7 @@ impl<F> Election<F> {
             // After an error the release is under way, or the term was lost as it ended: the next candidate leads either way.
             let _ = guard.release().await;
         }
-        end
+        led.map(|()| end)
     }
 }
 

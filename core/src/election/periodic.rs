@@ -1,7 +1,7 @@
 //! A job that runs once in each period, on one instance.
 
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
@@ -86,26 +86,18 @@ impl<F> PeriodicJob<F> {
         W: Future<Output = std::result::Result<(), E>>,
         E: fmt::Display,
     {
-        let handle = self.handle();
         let Self { election, schedule } = self;
-        // What only the caller can solve ends the candidacy, and is returned then.
-        let ended = Arc::new(StdMutex::new(None));
         let candidate = election.leading(|job| {
-            let (job, ended) = (Arc::new(StdMutex::new(job)), Arc::clone(&ended));
+            let job = Arc::new(StdMutex::new(job));
             move |token| {
-                let (job, ended) = (Arc::clone(&job), Arc::clone(&ended));
-                let (schedule, handle) = (schedule.clone(), handle.clone());
+                let (job, schedule) = (Arc::clone(&job), schedule.clone());
                 async move {
-                    if let Err(error) = schedule.lead(token, || locked(&job)(token)).await {
-                        *locked(&ended) = Some(error);
-                        handle.withdraw();
-                        pending().await
-                    }
+                    let run = || job.lock().unwrap_or_else(PoisonError::into_inner)(token);
+                    schedule.lead(token, run).await
                 }
             }
         });
-        candidate.run().await?;
-        locked(&ended).take().map_or(Ok(()), Err)
+        candidate.stand().await
     }
 }
 
@@ -180,8 +172,4 @@ impl Schedule {
 /// Returns a time in whole milliseconds, rounded up.
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-fn locked<T>(mutex: &StdMutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
