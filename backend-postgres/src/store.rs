@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::{Postgres, Transaction};
+use sqlx::{Connection, PgConnection};
 use stanchion_core::engine::{Engine, Namespaces};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
@@ -18,7 +18,7 @@ use crate::connect::Opened;
 use crate::context::Context;
 use crate::error;
 use crate::link::Link;
-use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in};
+use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in, outside_of_transaction};
 
 /// All primitives on a Postgres server, 14 or later.
 ///
@@ -107,11 +107,12 @@ impl PostgresStore {
     /// Locks a mutex for the duration of a user's transaction, whose commit or rollback frees it. Returns the fencing token and
     /// the ticket of the grant.
     ///
-    /// The transaction is one of the store's database and `READ COMMITTED`. The call uses connections of the store's own beside that
+    /// The transaction is one of the store's database and `READ COMMITTED`, and was begun by `sqlx`: a `&mut Transaction`, or the
+    /// connection in it. The call uses connections of the store's own beside that
     /// of the transaction, also if the store is made from a pool, all of whose connections may have transactions that wait.
     ///
     /// The call waits in the queue of all callers. The transaction's `lock_timeout` limits the wait; without it there
-    /// is no limit. A circle of such waits and of row locks is found by the server, which ends one of the transactions, unless
+    /// is no limit, also while the store cannot make a connection of its own, which the log tells as an outage. A circle of such waits and of row locks is found by the server, which ends one of the transactions, unless
     /// it leads through a guard, or through a call that waits in front of this one: a caller who has the mutex by a guard and waits
     /// for a row of this transaction is waited for until the guard is given up. The same transaction may lock the same mutex again. There is no lease: while the transaction
     /// stays open, it keeps the mutex ([M1] holds as long as the transaction is open, and no longer), so set
@@ -124,7 +125,7 @@ impl PostgresStore {
     /// has the mutex, and nobody afterwards; `force_unlock` does not end a transaction.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad name, a transaction of another database, or one that is not `READ COMMITTED`, which may not
+    /// `InvalidArgument` for a bad name, a connection outside of a transaction, a transaction of another database, or one that is not `READ COMMITTED`, which may not
     /// see what the last holder changed (see [`lock_in_with`](Self::lock_in_with)); `Unavailable` if the server refused, for
     /// instance because of its `lock_timeout` or a deadlock, or if the turn was lost before the transaction had the mutex;
     /// `Unknown` if no answer arrived. After `Unavailable` and `Unknown` roll the transaction back: it may have the mutex.
@@ -156,7 +157,7 @@ impl PostgresStore {
     /// [M1]: stanchion_core::contract#m1
     pub async fn lock_in(
         &self,
-        transaction: &mut Transaction<'_, Postgres>,
+        transaction: &mut PgConnection,
         name: &str,
     ) -> Result<TransactionLock> {
         self.lock_in_with(transaction, name, LockInOptions::default()).await
@@ -171,13 +172,13 @@ impl PostgresStore {
     /// As [`lock_in`](Self::lock_in).
     pub async fn lock_in_with(
         &self,
-        transaction: &mut Transaction<'_, Postgres>,
+        transaction: &mut PgConnection,
         name: &str,
         options: LockInOptions,
     ) -> Result<TransactionLock> {
-        let locked = self.locked_in(transaction, name, options).await;
-        let locked = locked.and_then(|lock| lock.ok_or_else(error::unexpected));
-        locked.map_err(|error| error.context("lock_in", "postgres", name))
+        let operation = "lock_in";
+        let locked = self.locked_in(operation, transaction, name, options).await?;
+        locked.ok_or_else(|| error::unexpected().context(operation, "postgres", name))
     }
 
     /// Locks a mutex as [`lock_in`](Self::lock_in), without waiting. Returns `None` if another caller holds the mutex
@@ -190,7 +191,7 @@ impl PostgresStore {
     /// As [`lock_in`](Self::lock_in).
     pub async fn try_lock_in(
         &self,
-        transaction: &mut Transaction<'_, Postgres>,
+        transaction: &mut PgConnection,
         name: &str,
     ) -> Result<Option<TransactionLock>> {
         self.try_lock_in_with(transaction, name, LockInOptions::default()).await
@@ -205,28 +206,35 @@ impl PostgresStore {
     /// As [`lock_in`](Self::lock_in).
     pub async fn try_lock_in_with(
         &self,
-        transaction: &mut Transaction<'_, Postgres>,
+        transaction: &mut PgConnection,
         name: &str,
         options: LockInOptions,
     ) -> Result<Option<TransactionLock>> {
-        let locked = self.locked_in(transaction, name, options.without_waiting()).await;
-        locked.map_err(|error| error.context("try_lock_in", "postgres", name))
+        self.locked_in("try_lock_in", transaction, name, options.without_waiting()).await
     }
 
     async fn locked_in(
         &self,
-        transaction: &mut Transaction<'_, Postgres>,
+        operation: &'static str,
+        transaction: &mut PgConnection,
         name: &str,
         options: LockInOptions,
     ) -> Result<Option<TransactionLock>> {
-        self.engine.check("lock_in")?;
-        let (context, link) = (&*self.context, &self.transactions);
-        let (name, engine) = (Name::new(name)?, &self.engine);
-        let by_session = self.session_ttl().is_some();
-        let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
-        let mutex = self.mutex(name.as_str(), turn)?;
-        let asked = Asked { context, link, transaction, name, options, engine, by_session, end: None };
-        Box::pin(lock_in(asked, mutex)).await
+        let locked = async {
+            self.engine.check(operation)?;
+            if !transaction.is_in_transaction() {
+                return Err(outside_of_transaction());
+            }
+            let (context, link) = (&*self.context, &self.transactions);
+            let (name, engine) = (Name::new(name)?, &self.engine);
+            let by_session = self.session_ttl().is_some();
+            let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
+            let mutex = self.mutex(name.as_str(), turn)?;
+            let asked = Asked { context, link, transaction, name, options, engine, by_session, end: None };
+            Box::pin(lock_in(asked, mutex)).await
+        };
+        // The turn is taken by another operation, which its errors name.
+        locked.await.map_err(|error| error.in_operation(operation).context(operation, "postgres", name))
     }
 
     /// Connects a store over the user's pool, with the default options; see [`PostgresBuilder::from_pool`].

@@ -1,6 +1,7 @@
 //! The one error type of all stores.
 
 mod connecting;
+mod kind;
 mod shown;
 mod url;
 
@@ -9,114 +10,9 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+pub use self::kind::ErrorKind;
 use self::shown::{Shown, ShownAddress};
 use crate::{FencingToken, Name};
-
-/// What went wrong, so that a caller can decide without reading text ([C21]).
-///
-/// [C21]: crate::contract#c21
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// A drain or probe did not finish within its time limit. No outcome is unknown because of it.
-    Timeout,
-    /// The hold is not the caller's any more: it expired, was released by force, released before, or taken over.
-    Lost,
-    /// The store could not be reached. The request was certainly not executed.
-    Unavailable,
-    /// The request was sent and no answer arrived: it may or may not have been executed ([C3]).
-    ///
-    /// [C3]: crate::contract#c3
-    Unknown,
-    /// An argument outside its range. Found before any I/O ([C19]), or made impossible by a changed
-    /// parameter ([C20]).
-    ///
-    /// [C19]: crate::contract#c19
-    /// [C20]: crate::contract#c20
-    InvalidArgument,
-    /// A parameter differs from the one the store holds ([C20]), or a layout from the one this version writes.
-    ///
-    /// [C20]: crate::contract#c20
-    ConfigMismatch,
-    /// Wrong credentials, or a right that is missing.
-    Unauthorized,
-    /// The store is configured so that it could break exclusion ([C22]).
-    ///
-    /// [C22]: crate::contract#c22
-    UnsafeStore,
-    /// A record that was seen live is gone: the store lost data ([W6]).
-    ///
-    /// [W6]: crate::contract#w6
-    StateLost,
-    /// The store does not offer this operation; see [`Capabilities`](crate::Capabilities).
-    Unsupported,
-    /// There is no room: the queue has `max_waiters` waiters ([C26]), the limiter no more tokens to reserve, or the process
-    /// no memory for an export.
-    ///
-    /// [C26]: crate::contract#c26
-    Overloaded,
-    /// The store object was closed by [`Store::close`](crate::Store::close).
-    Closed,
-}
-
-impl ErrorKind {
-    /// Returns whether a call that ended so can succeed later without a change by the caller;
-    /// [`Error::is_retryable`] says whether it should be repeated.
-    #[must_use]
-    pub fn is_retryable(self) -> bool {
-        matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown | Self::Overloaded)
-    }
-
-    /// Returns whether this ends even a call without a time limit ([C17]), since waiting cannot resolve it.
-    ///
-    /// [C17]: crate::contract#c17
-    #[must_use]
-    pub fn is_final(self) -> bool {
-        !matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown)
-    }
-
-    /// Returns the kind as one word, `invalid_argument` for instance, as logs have it in `error.type`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Lost => "lost",
-            Self::Unavailable => "unavailable",
-            Self::Unknown => "unknown",
-            Self::InvalidArgument => "invalid_argument",
-            Self::ConfigMismatch => "config_mismatch",
-            Self::Unauthorized => "unauthorized",
-            Self::UnsafeStore => "unsafe_store",
-            Self::StateLost => "state_lost",
-            Self::Unsupported => "unsupported",
-            Self::Overloaded => "overloaded",
-            Self::Closed => "closed",
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Self::Timeout => "timed out",
-            Self::Lost => "hold lost",
-            Self::Unavailable => "store unavailable",
-            Self::Unknown => "outcome unknown",
-            Self::InvalidArgument => "invalid argument",
-            Self::ConfigMismatch => "configuration mismatch",
-            Self::Unauthorized => "unauthorized",
-            Self::UnsafeStore => "unsafe store",
-            Self::StateLost => "state lost",
-            Self::Unsupported => "unsupported",
-            Self::Overloaded => "overloaded",
-            Self::Closed => "closed",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
 
 /// The operations that do more when they are executed twice than once. All others are idempotent, or withdraw what an
 /// unknown outcome left before the error is returned.
@@ -143,6 +39,48 @@ struct Inner {
     is_answer: bool,
 }
 
+impl Error {
+    /// Returns the kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Returns the operation that failed, as named in the trait (`lock`, `release`, …).
+    #[must_use]
+    pub fn operation(&self) -> Option<&'static str> {
+        self.0.operation
+    }
+
+    /// Returns the store: `memory`, `redis`, `postgres`.
+    #[must_use]
+    pub fn store(&self) -> Option<&'static str> {
+        self.0.store
+    }
+
+    /// Returns the object's name, if the operation had one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// Returns the address of the server that was asked, if it is known.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.0.address.as_deref()
+    }
+
+    /// Returns whether it makes sense to make the same call again, without a change by the caller. A call whose outcome is
+    /// `Unknown` is repeated only if that cannot do twice what it does: not a decision, which can have been charged for, an
+    /// insert, whose retry would find its own items, or a release by force, whose retry could free a later holder.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        let adds_up = || self.operation().is_some_and(|operation| ADD_UP.contains(&operation));
+        self.kind().is_retryable() && !(self.kind() == ErrorKind::Unknown && adds_up())
+    }
+}
+
+/// For authors of stores.
 impl Error {
     /// Makes an error without context; the engine adds operation, store and name.
     pub fn new(kind: ErrorKind, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -219,54 +157,18 @@ impl Error {
         self
     }
 
+    /// Sets the operation, where one call of the user's makes another one.
+    #[must_use]
+    pub fn in_operation(mut self, operation: &'static str) -> Self {
+        self.0.operation = Some(operation);
+        self
+    }
+
     /// Adds the address of the server that was asked, if it is not set yet: `HOST:PORT`, or the path of a socket.
     #[must_use]
     pub fn at(mut self, address: &str) -> Self {
         self.0.address.get_or_insert_with(|| address.to_owned());
         self
-    }
-
-    /// Returns the kind.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.0.kind
-    }
-
-    pub(crate) fn is_answer(&self) -> bool {
-        self.0.is_answer
-    }
-
-    /// Returns the operation that failed, as named in the trait (`lock`, `release`, …).
-    #[must_use]
-    pub fn operation(&self) -> Option<&'static str> {
-        self.0.operation
-    }
-
-    /// Returns the store: `memory`, `redis`, `postgres`.
-    #[must_use]
-    pub fn store(&self) -> Option<&'static str> {
-        self.0.store
-    }
-
-    /// Returns the object's name, if the operation had one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.0.name.as_deref()
-    }
-
-    /// Returns the address of the server that was asked, if it is known.
-    #[must_use]
-    pub fn address(&self) -> Option<&str> {
-        self.0.address.as_deref()
-    }
-
-    /// Returns whether it makes sense to make the same call again, without a change by the caller. A call whose outcome is
-    /// `Unknown` is repeated only if that cannot do twice what it does: not a decision, which can have been charged for, an
-    /// insert, whose retry would find its own items, or a release by force, whose retry could free a later holder.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        let adds_up = || self.operation().is_some_and(|operation| ADD_UP.contains(&operation));
-        self.kind().is_retryable() && !(self.kind() == ErrorKind::Unknown && adds_up())
     }
 
     /// Makes a second error of the same kind, text and source, for another caller of the same request.
@@ -283,6 +185,10 @@ impl Error {
             source: inner.source.clone(),
             is_answer: inner.is_answer,
         }))
+    }
+
+    pub(crate) fn is_answer(&self) -> bool {
+        self.0.is_answer
     }
 }
 
@@ -308,13 +214,18 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)?;
+        let mut line = self.to_string();
         let mut source = self.source();
         while let Some(cause) = source {
-            write!(f, ": {cause}")?;
+            let text = cause.to_string();
+            // Some errors of clients end with the text of their own cause.
+            if !line.ends_with(&text) {
+                line.push_str(": ");
+                line.push_str(&text);
+            }
             source = cause.source();
         }
-        Ok(())
+        f.write_str(&line)
     }
 }
 
@@ -329,6 +240,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]
@@ -351,6 +264,16 @@ mod tests {
         let line = format!("{error:?}");
         assert!(line.starts_with("store unavailable: no connection: store unavailable: refused: "), "{line}");
         assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn c21_debug_tells_no_cause_twice() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("no answer: {0}")]
+        struct Outer(#[source] io::Error);
+
+        let error = Error::new(ErrorKind::Unknown, "sent").with_source(Outer(io::Error::other("reset")));
+        assert_eq!(format!("{error:?}"), "outcome unknown: sent: no answer: reset");
     }
 
     #[test]

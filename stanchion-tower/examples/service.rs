@@ -38,18 +38,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let report = store.every("report", Duration::from_secs(10), options, |_| make_report())?;
 
     let app = Router::new().route("/", get(home)).route("/export", get(export).layer(exports)).layer(rate);
-    let (listener, handle) = (TcpListener::bind(&address).await?, report.handle());
-    let server = axum::serve(listener, app).with_graceful_shutdown(async move {
-        if let Err(error) = ctrl_c().await {
-            eprintln!("ends, since it could not be told when to end: {error}");
-        }
-        handle.withdraw();
-    });
-    // Ends at the first error, or when both have ended: the server sends the answers that are under way.
-    let server = async { Ok::<_, Box<dyn Error>>(server.await?) };
-    let report = async { Ok(report.run().await?) };
-    tokio::try_join!(server, report)?;
+    let listener = TcpListener::bind(&address).await?;
+    tokio::select! {
+        // Ends once it has sent the answers that are under way.
+        served = axum::serve(listener, app).with_graceful_shutdown(shutdown()) => served?,
+        // Ends only with an error that waiting does not mend. A run that the server's end drops is repeated by another instance.
+        ended = report.run() => ended?,
+    }
     Ok(store.close().await?)
+}
+
+async fn shutdown() {
+    if let Err(error) = ctrl_c().await {
+        eprintln!("ends, since it could not be told when to end: {error}");
+    }
 }
 
 async fn home() -> &'static str {

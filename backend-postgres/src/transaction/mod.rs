@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::{Postgres, Row, Transaction};
+use sqlx::{PgConnection, Row};
 use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::engine::Engine;
 use stanchion_core::{Error, ErrorKind, FencingToken, GrantId, Name, Result, Ticket};
@@ -68,10 +68,10 @@ impl TransactionLock {
     ///
     /// # Cancel safety
     /// A dropped call has changed nothing.
-    pub async fn check(&self, transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
+    pub async fn check(&self, transaction: &mut PgConnection) -> Result<()> {
         let query = sqlx::query(self.holds.sql()).bind(&*self.namespace).bind(self.name.as_str());
         let query = query.persistent(false);
-        let row = query.fetch_one(&mut **transaction).await.map_err(error::of_request);
+        let row = query.fetch_one(transaction).await.map_err(error::of_request);
         let holds = row.and_then(|row| row.try_get(0).map_err(|_| error::unexpected()));
         let context = |error: Error| error.context("check", "postgres", self.name.as_str());
         if holds.map_err(context)? {
@@ -105,11 +105,11 @@ impl LockInOptions {
 }
 
 /// The transaction, and what its mutex is asked of.
-pub(crate) struct Asked<'a, 't> {
+pub(crate) struct Asked<'a> {
     pub(crate) context: &'a Context,
     /// It leads to the store's database.
     pub(crate) link: &'a Arc<Link>,
-    pub(crate) transaction: &'a mut Transaction<'t, Postgres>,
+    pub(crate) transaction: &'a mut PgConnection,
     pub(crate) name: Name,
     pub(crate) options: LockInOptions,
     pub(crate) engine: &'a Engine,
@@ -119,7 +119,7 @@ pub(crate) struct Asked<'a, 't> {
     pub(crate) end: Option<Instant>,
 }
 
-impl Asked<'_, '_> {
+impl Asked<'_> {
     /// Runs a statement in the transaction, with the namespace and the name in front of the other arguments.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Asked<'_, '_> {
         let (statement, arguments) = self.request(text, add)?;
         // Behind a transaction pooler, the next transaction may be on another session.
         let query = sqlx::query_with(statement.sql(), arguments).persistent(false);
-        Box::pin(query.fetch_one(&mut **self.transaction)).await.map_err(|error| match error::code(&error) {
+        Box::pin(query.fetch_one(&mut *self.transaction)).await.map_err(|error| match error::code(&error) {
             Some("55P03") => not_free_in_time().with_source(error),
             _ => error::of_request(error),
         })
@@ -185,6 +185,11 @@ impl Asked<'_, '_> {
 fn old_snapshot() -> Error {
     let detail = "the transaction is not READ COMMITTED: it may not see what the last holder changed. See \
                   `LockInOptions::allow_old_snapshot`";
+    Error::invalid_argument(detail)
+}
+
+pub(crate) fn outside_of_transaction() -> Error {
+    let detail = "the connection is not in a transaction that was begun by `sqlx`: the lock would end with the statement";
     Error::invalid_argument(detail)
 }
 

@@ -25,7 +25,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 /// As the statements and the locking of the mutex; after any but `InvalidArgument` the transaction can only be rolled back.
 pub(crate) async fn lock_in(
-    mut asked: Asked<'_, '_>,
+    mut asked: Asked<'_>,
     mutex: Arc<dyn Mutex>,
 ) -> Result<Option<TransactionLock>> {
     let row = asked.in_transaction(include_str!("../sql/turn_begin.sql"), |arguments| arguments).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn lock_in(
 
 /// Waits for the turn, and probes in the transaction meanwhile.
 async fn take_turn(
-    asked: &mut Asked<'_, '_>,
+    asked: &mut Asked<'_>,
     mutex: &dyn Mutex,
     patience: Option<Duration>,
     slice: i64,
@@ -103,7 +103,7 @@ async fn take_turn(
 
 /// Waits until no other transaction has the mutex. Returns the server process of the transaction, or `None` if the call was not
 /// to wait.
-async fn wait_for_key(asked: &mut Asked<'_, '_>, turn: &MutexGuard, slice: i64) -> Result<Option<i32>> {
+async fn wait_for_key(asked: &mut Asked<'_>, turn: &MutexGuard, slice: i64) -> Result<Option<i32>> {
     let lock = include_str!("../sql/turn_lock.sql");
     loop {
         let time = if asked.options.waits_not { 0 } else { asked.slice_left(slice) };
@@ -122,7 +122,7 @@ async fn wait_for_key(asked: &mut Asked<'_, '_>, turn: &MutexGuard, slice: i64) 
 }
 
 /// Returns the token of a transaction that has the mutex.
-async fn checked(asked: &mut Asked<'_, '_>, turn: Option<Ticket>, backend: i32) -> Result<FencingToken> {
+async fn checked(asked: &mut Asked<'_>, turn: Option<Ticket>, backend: i32) -> Result<FencingToken> {
     let check = include_str!("../sql/turn_check.sql");
     let row = asked.beside(check, |arguments| arguments.with(turn.map(uuid)).with(backend)).await?;
     match column::<i64>(&row, 0)? {

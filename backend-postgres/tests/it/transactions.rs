@@ -141,6 +141,44 @@ async fn m1_a_transaction_of_another_database_is_refused() {
     }
 }
 
+/// The lock would be free again with the end of its own statement. The connection inside of a transaction is as good as that.
+#[tokio::test]
+async fn m1_a_connection_outside_of_a_transaction_is_refused() {
+    let server = server();
+    for mode in MODES {
+        let store = store_of(&server, mode).await;
+        let mut connection = connect(&server).await;
+        let error = store.lock_in(&mut connection, "x").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{mode:?} {error}");
+        let mut transaction = connection.begin().await.unwrap();
+        let inside: &mut PgConnection = &mut transaction;
+        let lock = store.lock_in(inside, "x").await.unwrap();
+        lock.check(inside).await.unwrap();
+        assert!(store.mutex("x", MutexOptions::default()).unwrap().try_lock().await.unwrap().is_none());
+    }
+}
+
+/// Also those of the turn, which is taken by another call.
+#[tokio::test]
+async fn c21_the_errors_of_a_transaction_name_the_call() {
+    let server = server();
+    for mode in MODES {
+        let (store, holder) = (store_of(&server, mode).await, store_of(&server, mode).await);
+        let mut connection = connect(&server).await;
+        let mut transaction = connection.begin().await.unwrap();
+        sqlx::raw_sql("SET LOCAL lock_timeout = '50ms'").execute(&mut *transaction).await.unwrap();
+        let held = holder.mutex("x", MutexOptions::default()).unwrap().lock().await.unwrap();
+        let error = store.lock_in(&mut transaction, "x").await.unwrap_err();
+        assert_eq!((error.operation(), error.name()), (Some("lock_in"), Some("x")), "{mode:?} {error}");
+        drop(held);
+        store.close().await.unwrap();
+        let error = store.lock_in(&mut transaction, "x").await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Closed, Some("lock_in")), "{mode:?}");
+        let error = store.try_lock_in(&mut transaction, "x").await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Closed, Some("try_lock_in")), "{mode:?}");
+    }
+}
+
 #[tokio::test]
 async fn m1_a_rollback_to_an_older_savepoint_is_told() {
     let server = server();

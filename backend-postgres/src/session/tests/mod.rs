@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{eventually, within};
@@ -125,7 +125,7 @@ impl Process {
 
     async fn lock_in(
         &self,
-        transaction: &mut Transaction<'_, Postgres>,
+        transaction: &mut PgConnection,
         name: &str,
     ) -> Result<TransactionLock> {
         let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
