@@ -52,16 +52,25 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Store>> {
 
 #[cfg(feature = "memory")]
 fn memory(rest: &str) -> Result<Arc<dyn Store>> {
+    use percent_encoding::percent_decode_str;
     use stanchion_memory::MemoryStore;
 
-    let (name, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    if !parameters.is_empty() {
-        return Err(Error::invalid_argument("a memory URL has no parameters"));
-    }
+    let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
     if name.starts_with("//") {
         return Err(Error::invalid_argument("a memory URL has no host: write `memory:` or `memory:NAME`"));
     }
-    Ok(if name.is_empty() { Arc::new(MemoryStore::new()) } else { Arc::new(MemoryStore::named(name)) })
+    let mut store = if name.is_empty() { MemoryStore::new() } else { MemoryStore::named(name) };
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if key != "namespace" {
+            return Err(Error::unknown_parameter("memory", key, query));
+        }
+        let namespace = percent_decode_str(value).decode_utf8();
+        let namespace =
+            namespace.map_err(|_| Error::invalid_argument("the namespace of the URL is not UTF-8"))?;
+        store = store.namespace(&namespace)?;
+    }
+    Ok(Arc::new(store))
 }
 
 #[cfg(not(feature = "memory"))]

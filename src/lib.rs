@@ -25,12 +25,13 @@ pub mod guide;
 pub use connect::connect;
 #[doc(inline)]
 pub use stanchion_core::contract;
+pub use stanchion_core::limiter::ExactQuota;
 pub use stanchion_core::{
     Capabilities, Cursor, DecidedBy, Decision, Detached, Election, ElectionHandle, ElectionObserver,
     ElectionOptions, Error, ErrorKind, Fenced, FencingToken, GrantId, Guard, GuardKind, HoldOptions, Holder,
     Inspection, Kind, Leader, LeaderChanges, Limiter, LimiterOptions, ListOptions, ListPage, Listed, Member,
-    Mutex, MutexExt, MutexGuard, MutexMode, MutexOptions, OfMutex, OfSemaphore, OfWaitGroup, OnMismatch,
-    OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, Reservation, Result, Semaphore,
+    Mutex, MutexExt, MutexGuard, MutexMode, MutexOptions, Name, OfMutex, OfSemaphore, OfWaitGroup,
+    OnMismatch, OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, Reservation, Result, Semaphore,
     SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
 
@@ -41,8 +42,8 @@ pub mod spi {
     #[cfg(feature = "bloom")]
     pub use stanchion_core::check_items;
     pub use stanchion_core::{
-        Hold, HoldBackend, Name, ReservationBackend, audit, check_count, check_members, check_times, clock,
-        engine, events, limiter, metering::Meter, steps,
+        Hold, HoldBackend, ReservationBackend, audit, check_count, check_members, check_times, clock, engine,
+        events, limiter, metering::Meter, steps,
     };
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::{Detached, Inspection, Kind, Mutex, MutexGuard, MutexOptions, Name, OnMismatch, Result};
+use stanchion_core::{
+    Detached, Inspection, Kind, Mutex, MutexGuard, MutexOptions, Name, OnMismatch, Result, Ticket,
+};
 
 use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
@@ -61,5 +63,9 @@ impl Mutex for MemoryMutex {
 
     async fn force_unlock(&self) -> Result<bool> {
         self.handle.force_release("force_unlock", None)
+    }
+
+    async fn force_unlock_of(&self, ticket: Ticket) -> Result<bool> {
+        self.handle.force_release("force_unlock_of", Some(ticket))
     }
 }

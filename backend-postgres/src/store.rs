@@ -155,11 +155,7 @@ impl PostgresStore {
     /// ```
     ///
     /// [M1]: stanchion_core::contract#m1
-    pub async fn lock_in(
-        &self,
-        transaction: &mut PgConnection,
-        name: &str,
-    ) -> Result<TransactionLock> {
+    pub async fn lock_in(&self, transaction: &mut PgConnection, name: &str) -> Result<TransactionLock> {
         self.lock_in_with(transaction, name, LockInOptions::default()).await
     }
 

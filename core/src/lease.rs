@@ -77,6 +77,12 @@ impl Ttl {
     }
 }
 
+impl From<Ttl> for Duration {
+    fn from(ttl: Ttl) -> Self {
+        ttl.get()
+    }
+}
+
 impl Default for Ttl {
     fn default() -> Self {
         Self::DEFAULT

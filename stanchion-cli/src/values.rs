@@ -5,8 +5,8 @@ use std::fs;
 use std::process;
 use std::time::Duration;
 
+use stanchion::Name;
 use stanchion::Quota;
-use stanchion::spi::Name;
 
 const MIN_TTL: Duration = Duration::from_secs(2);
 /// Maximum length of a label, in bytes.

@@ -13,7 +13,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::permit_body::PermitBody;
-use crate::refusal::{Failures, Protocol, Reason, take_ready};
+use crate::refusal::{Failures, Protocol, Refused, take_ready};
 
 /// Lets so many requests run at a time, over all instances that share the store.
 ///
@@ -99,10 +99,10 @@ impl ConcurrencyLimitLayer {
     ///
     /// # Errors
     /// Why there is none.
-    async fn permit(&self) -> std::result::Result<Permit, Reason> {
+    async fn permit(&self) -> std::result::Result<Permit, Refused> {
         match self.semaphore.acquire_for(self.max_wait).await {
             Ok(Some(permit)) => Ok(permit),
-            Ok(None) => Err(Reason::Full),
+            Ok(None) => Err(Refused::Full),
             Err(error) => Err(self.failures.reason(&error)),
         }
     }

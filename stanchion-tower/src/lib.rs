@@ -7,7 +7,7 @@
 //! | let so many requests run at a time | [`ConcurrencyLimitLayer`] |
 //!
 //! The layers work with every service of `http` requests and responses whose response body implements `Default`, as those of axum,
-//! hyper and tonic. A refusal of a gRPC request is a gRPC status.
+//! hyper and tonic. A refusal has no body, unless the service [gives it one](Refused); that of a gRPC request is a gRPC status.
 //!
 //! # Examples
 //! ```
@@ -39,3 +39,4 @@ mod refusal;
 pub use concurrency::{ConcurrencyLimit, ConcurrencyLimitLayer};
 pub use permit_body::PermitBody;
 pub use rate::{RateLimit, RateLimitLayer};
+pub use refusal::Refused;

@@ -9,15 +9,19 @@ use std::task::{Context, Poll};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use sha2::{Digest, Sha256};
-use stanchion_core::{Decision, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, Result, Store};
+use stanchion_core::{
+    Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, Result, Store,
+};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::handles::Handles;
-use crate::refusal::{Failures, Protocol, Reason, set, take_ready};
+use crate::refusal::{Failures, Protocol, Refused, set, take_ready};
 
 /// Longest key that is a part of a name as it is, in bytes.
 const LONGEST_KEY: usize = 128;
+/// Longest prefix, in bytes: a name has 512.
+const LONGEST_PREFIX: usize = 380;
 
 type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 type QuotaOf = Arc<dyn Fn(&Parts, &str) -> Option<Quota> + Send + Sync>;
@@ -35,8 +39,9 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 /// # Keys
 /// Requests without a key share one limiter, and [`quota_by`](Self::quota_by) gets an empty key for them. Check the key before this
 /// layer, in axum by adding the layer that checks it after this one: else each invented key has a burst of its own, and a record at
-/// the store. A limiter's name is `N:PREFIXKEY`, where `N` is the length of the prefix, so that no key reaches the limiter of another
-/// layer. Long keys are replaced by their SHA-256.
+/// the store. A limiter's name is the prefix, the key, and `:N`, where `N` is the length of the prefix in bytes, so that no key reaches the
+/// limiter of another layer: `http/a-key:5`. Keys over 128 bytes are replaced by their SHA-256, with `#N` behind it, and requests
+/// without a key have `http/-5`.
 ///
 /// # While the store is away
 /// The [`outage`](Self::outage) policy decides, within the store's time limit of a request: with `FailClosed`, the default, a request
@@ -105,15 +110,26 @@ impl RateLimitLayer {
     }
 
     /// Sets what the limiters' names begin with: layers with the same prefix and key share their limits.
-    #[must_use]
-    pub fn prefix(self, prefix: impl Into<Arc<str>>) -> Self {
-        self.with(|rules| rules.prefix = prefix.into())
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a prefix with NUL or of more than 380 bytes.
+    pub fn prefix(self, prefix: impl Into<Arc<str>>) -> Result<Self> {
+        let prefix: Arc<str> = prefix.into();
+        if prefix.len() > LONGEST_PREFIX || prefix.contains('\0') {
+            let detail = format!(
+                "a prefix has at most {LONGEST_PREFIX} bytes, and no NUL, not {}",
+                Error::shown(&prefix)
+            );
+            return Err(Error::invalid_argument(detail));
+        }
+        Ok(self.with(|rules| rules.prefix = prefix))
     }
 
     /// Sets the quota by request and key, a `Quota` or an `Option` of one, so that clients with different plans have different ones. For
     /// `None` there is no limit, and no request to the store. A client whose quota changes has
-    /// the new one from its next request on. There is one limiter for each key: requests of one key that shall have different quotas
-    /// at the same time need layers with different prefixes.
+    /// the new one from its next request on. Where instances differ, as while a new version is rolled out, the last one that compared has its
+    /// quota in force; each compares again after 10 s at the earliest. There is one limiter for each key: requests of one key that shall
+    /// have different quotas at the same time need layers with different prefixes.
     #[must_use]
     pub fn quota_by<Q>(self, quota: impl Fn(&Parts, &str) -> Q + Send + Sync + 'static) -> Self
     where
@@ -162,7 +178,18 @@ impl Rules {
             let options = LimiterOptions::new(quota).outage(self.outage).on_mismatch(OnMismatch::Replace);
             self.store.limiter(name, options)
         };
-        self.handles.get(name, quota, open)?.allow_n(cost).await.map(Some)
+        let decision = match self.handles.get(name, quota, open)?.allow_n(cost).await {
+            // Another instance has put a quota in force whose burst is smaller than the cost.
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => {
+                self.handles.forget(name);
+                self.handles.get(name, quota, open)?.allow_n(cost).await?
+            }
+            decided => decided?,
+        };
+        if decision.allowed {
+            self.handles.forget_old(name);
+        }
+        Ok(Some(decision))
     }
 
     /// Returns the name of the limiter of a key. It begins with the prefix, and its end tells the form and where the prefix ends: no two
@@ -251,7 +278,7 @@ where
         Box::pin(async move {
             let Some(quota) = quota else { return inner.call(Request::from_parts(parts, body)).await };
             if cost > quota.burst_tokens() {
-                return Ok(protocol.refusal(Reason::TooMany(None)));
+                return Ok(protocol.refusal(Refused::Rate { retry_after: None }));
             }
             let decision = match rules.decide(&name, quota, cost).await {
                 Ok(decision) => decision,
@@ -259,7 +286,7 @@ where
             };
             let mut response = match &decision {
                 Some(decision) if !decision.allowed => {
-                    protocol.refusal(Reason::TooMany(decision.retry_after))
+                    protocol.refusal(Refused::Rate { retry_after: decision.retry_after })
                 }
                 _ => inner.call(Request::from_parts(parts, body)).await?,
             };

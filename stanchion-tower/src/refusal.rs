@@ -23,26 +23,52 @@ const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 const INTERNAL: HeaderValue = HeaderValue::from_static("13");
 const GRPC: &str = "application/grpc";
 
-/// Why a request is refused.
+/// Why a layer refused a request. Each response that a layer makes by itself has it as an extension, so that a service can give it a body
+/// of its own.
+///
+/// # Examples
+/// With axum:
+///
+/// ```
+/// use axum::middleware::map_response;
+/// use axum::response::{IntoResponse, Response};
+/// use stanchion_tower::Refused;
+///
+/// async fn explain(response: Response) -> Response {
+///     let (status, headers) = (response.status(), response.headers().clone());
+///     match response.extensions().get::<Refused>() {
+///         Some(refused) => (status, headers, format!("try again in {:?}", refused.retry_after())).into_response(),
+///         None => response,
+///     }
+/// }
+///
+/// // Around the limit.
+/// let app: axum::Router = axum::Router::new().layer(map_response(explain));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The client has sent too many; it may come again after this time, if ever.
-    TooMany(Option<Duration>),
+#[non_exhaustive]
+pub enum Refused {
+    /// The client has sent too much.
+    Rate {
+        /// Time after which it may come again; `None` if the request costs more than the burst.
+        retry_after: Option<Duration>,
+    },
     /// The service is full.
     Full,
     /// The store is away, and the policy is to refuse then.
-    Undecided,
+    StoreAway,
     /// The limit cannot be used, and waiting does not mend that.
     Broken,
 }
 
-impl Reason {
-    /// After which time the client may come again, if that helps.
-    fn retry_after(self) -> Option<Duration> {
+impl Refused {
+    /// Returns the time after which the client may come again, if that helps.
+    #[must_use]
+    pub fn retry_after(self) -> Option<Duration> {
         match self {
-            Self::TooMany(time) => time,
+            Self::Rate { retry_after } => retry_after,
             // Nothing tells when there is a permit or a store again.
-            Self::Full | Self::Undecided => Some(SOON),
+            Self::Full | Self::StoreAway => Some(SOON),
             Self::Broken => None,
         }
     }
@@ -54,16 +80,16 @@ pub(crate) struct Failures(Mutex<Option<Instant>>);
 
 impl Failures {
     /// Tells why a request is refused after an error.
-    pub(crate) fn reason(&self, error: &Error) -> Reason {
+    pub(crate) fn reason(&self, error: &Error) -> Refused {
         match error.kind() {
-            ErrorKind::Overloaded => Reason::Full,
+            ErrorKind::Overloaded => Refused::Full,
             ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => {
                 tracing::debug!(
                     error.type = error.kind().as_str(),
                     exception.message = ?error,
                     "a request is refused: the store gave no answer"
                 );
-                Reason::Undecided
+                Refused::StoreAway
             }
             _ => {
                 if self.is_due() {
@@ -76,7 +102,7 @@ impl Failures {
                         "requests fail: their limit cannot be used"
                     );
                 }
-                Reason::Broken
+                Refused::Broken
             }
         }
     }
@@ -112,24 +138,25 @@ impl Protocol {
     }
 
     /// Makes the answer to a refused request. With a gRPC request that is a status in the head of the answer.
-    pub(crate) fn refusal<B: Default>(self, reason: Reason) -> Response<B> {
+    pub(crate) fn refusal<B: Default>(self, reason: Refused) -> Response<B> {
         let mut response = Response::new(B::default());
+        response.extensions_mut().insert(reason);
         if self.grpc.is_none() {
             *response.status_mut() = match reason {
-                Reason::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
-                Reason::Full | Reason::Undecided => StatusCode::SERVICE_UNAVAILABLE,
-                Reason::Broken => StatusCode::INTERNAL_SERVER_ERROR,
+                Refused::Rate { .. } => StatusCode::TOO_MANY_REQUESTS,
+                Refused::Full | Refused::StoreAway => StatusCode::SERVICE_UNAVAILABLE,
+                Refused::Broken => StatusCode::INTERNAL_SERVER_ERROR,
             };
         }
         let headers = response.headers_mut();
-        if matches!(reason, Reason::Full | Reason::Undecided) {
+        if matches!(reason, Refused::Full | Refused::StoreAway) {
             headers.insert(RETRY_AFTER, HeaderValue::from(SOON.as_secs()));
         }
         if let Some(content_type) = self.grpc {
             let status = match reason {
-                Reason::TooMany(_) => EXHAUSTED,
-                Reason::Full | Reason::Undecided => UNAVAILABLE,
-                Reason::Broken => INTERNAL,
+                Refused::Rate { .. } => EXHAUSTED,
+                Refused::Full | Refused::StoreAway => UNAVAILABLE,
+                Refused::Broken => INTERNAL,
             };
             headers.insert(CONTENT_TYPE, content_type);
             headers.insert(HeaderName::from_static("grpc-status"), status);

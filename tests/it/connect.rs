@@ -85,6 +85,13 @@ mod memory {
     }
 
     #[tokio::test]
+    async fn c19_namespaces_of_one_name_do_not_see_each_other() {
+        assert!(share("memory:facade-spaces?namespace=a", "memory:facade-spaces?namespace=%61").await);
+        assert!(!share("memory:facade-spaces?namespace=a", "memory:facade-spaces?namespace=b").await);
+        assert!(share("memory:facade-spaces?namespace=stanchion", "memory:facade-spaces").await);
+    }
+
+    #[tokio::test]
     async fn a_store_by_url_says_what_it_is() {
         let able = connect("memory:").await.unwrap().capabilities();
         assert_eq!((able.store, able.shared), ("memory", false));
@@ -92,7 +99,14 @@ mod memory {
 
     #[tokio::test]
     async fn parameters_and_hosts_are_refused() {
-        for url in ["memory:?namespace=a", "memory:name?x", "memory://", "memory://127.0.0.1/"] {
+        for url in [
+            "memory:?namespace=",
+            "memory:?namespace=%FF",
+            "memory:name?x",
+            "memory:?request_timeout_ms=1",
+            "memory://",
+            "memory://127.0.0.1/",
+        ] {
             let error = refused(url).await;
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{url}: {error}");
             assert_eq!((error.operation(), error.store()), (Some("connect"), Some("memory")));

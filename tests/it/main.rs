@@ -13,5 +13,6 @@ mod events;
 mod every_minute;
 mod metrics;
 mod periodic;
+mod periodic_faults;
 mod pool_cluster;
 mod quickstart;

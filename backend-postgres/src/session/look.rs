@@ -96,25 +96,32 @@ impl Look {
         if let Some(answer) = freed {
             return heard(answer, now() + desk.limit).await.map(|_| 1);
         }
-        if force != Force::All {
-            return Ok(0);
+        let mut seen = self.seen(desk, name).await?;
+        // Up to which token a grant is meant.
+        let mut bound = None;
+        if let Force::One(ticket) = force {
+            seen.retain(|(_, holder)| holder.ticket == Some(ticket));
+            bound = seen.first().and_then(|(_, holder)| holder.token).map(i64::from);
         }
-        let holders: Vec<_> = self.seen(desk, name).await?.into_iter().map(|(pid, _)| pid).collect();
+        let holders: Vec<_> = seen.into_iter().map(|(pid, _)| pid).collect();
         if holders.is_empty() {
             return Ok(0);
         }
         let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
-        let mut requests: Vec<i64> = self.asked(&self.evict, name, holders).await?;
+        let mut requests = self.request(name, holders, bound).await?;
         let mut asked_again = Vec::new();
         let end = now() + GRACE.min(desk.limit / 2);
         while now() < end {
             let (silent, mut later) = self.answers(name, std::mem::take(&mut requests)).await?;
             requests = silent;
+            if force != Force::All && !later.is_empty() {
+                return Ok(0);
+            }
             // Whoever had no token yet when it was asked is asked again. Who declines twice was granted it after this began.
             later.retain(|pid| !asked_again.contains(pid));
             if !later.is_empty() {
                 asked_again.extend(&later);
-                requests.extend(self.asked::<_, Vec<i64>>(&self.evict, name, later).await?);
+                requests.extend(self.request(name, later, bound).await?);
             }
             if requests.is_empty() {
                 break;
@@ -129,6 +136,14 @@ impl Look {
             "a mutex was freed by force"
         );
         Ok(count)
+    }
+
+    /// Requests that sessions give a mutex up, those with a grant whose token is at most the bound. Returns the numbers of the requests.
+    async fn request(&self, name: &Name, pids: Vec<i32>, bound: Option<i64>) -> Result<Vec<i64>> {
+        let mut arguments = self.arguments(name)?;
+        add(&mut arguments, pids)?;
+        add(&mut arguments, bound)?;
+        self.first(&self.evict, arguments).await
     }
 
     /// Of the sessions that hold the mutex still: the requests that they have not answered, and who holds it by a later
@@ -151,6 +166,13 @@ impl Look {
     {
         let mut arguments = self.arguments(name)?;
         add(&mut arguments, about)?;
+        self.first(statement, arguments).await
+    }
+
+    async fn first<T>(&self, statement: &Statement, arguments: PgArguments) -> Result<T>
+    where
+        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+    {
         let rows = self.link.rows(statement, arguments).await?;
         rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(error::unexpected)
     }

@@ -1,1 +1,1 @@
-SELECT stanchion.session_evict($1, $2, $3)
+SELECT stanchion.session_evict($1, $2, $3, $4)

@@ -24,10 +24,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// As the statements and the locking of the mutex; after any but `InvalidArgument` the transaction can only be rolled back.
-pub(crate) async fn lock_in(
-    mut asked: Asked<'_>,
-    mutex: Arc<dyn Mutex>,
-) -> Result<Option<TransactionLock>> {
+pub(crate) async fn lock_in(mut asked: Asked<'_>, mutex: Arc<dyn Mutex>) -> Result<Option<TransactionLock>> {
     let row = asked.in_transaction(include_str!("../sql/turn_begin.sql"), |arguments| arguments).await?;
     let (is_fresh, backend): (bool, i32) = (column(&row, 0)?, column(&row, 1)?);
     let (patience, slice): (i64, i64) = (column(&row, 2)?, column(&row, 3)?);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::{
-    Detached, Error, FencingToken, Hold, Inspection, Mutex, MutexGuard, Result, Ttl, clock,
+    Detached, Error, FencingToken, Hold, Inspection, Mutex, MutexGuard, Result, Ticket, Ttl, clock,
 };
 use tokio::sync::oneshot;
 
@@ -170,5 +170,9 @@ impl Mutex for MutantMutex {
 
     async fn force_unlock(&self) -> Result<bool> {
         self.inner.force_unlock().await
+    }
+
+    async fn force_unlock_of(&self, ticket: Ticket) -> Result<bool> {
+        self.inner.force_unlock_of(ticket).await
     }
 }

@@ -115,6 +115,7 @@ macro_rules! for_each_case {
                 c10_a_hold_without_options_stays_held,
                 m4_a_mutex_runs_a_future_and_unlocks,
                 m4_a_loss_ends_what_a_mutex_runs,
+                m8_a_mutex_is_freed_of_the_hold_that_was_meant,
                 c4_a_dropped_run_leaves_nothing,
             ]
             { namespaces } [

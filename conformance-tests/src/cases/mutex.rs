@@ -178,3 +178,24 @@ pub(crate) async fn c4_a_dropped_run_leaves_nothing(h: &dyn Harness) {
     queue_of(&other, 0, CANCELLED).await;
     held.release().await.expect("release");
 }
+
+/// M8: who comes later is not freed by a ticket that was seen before.
+pub(crate) async fn m8_a_mutex_is_freed_of_the_hold_that_was_meant(h: &dyn Harness) {
+    let (mutex, other) = by_two_clients(h).await;
+    let earlier = mutex.lock().await.expect("lock");
+    let seen = earlier.ticket();
+    earlier.release().await.expect("release");
+    let guard = mutex.lock().await.expect("lock");
+    // From elsewhere some stores know a ticket only after a second.
+    let is_known = async || {
+        let seen = other.inspect().await.expect("inspect");
+        seen.holders.first().is_some_and(|holder| holder.ticket == Some(guard.ticket()))
+    };
+    eventually(AT_ONCE, "its ticket is known", is_known).await;
+    assert!(!other.force_unlock_of(seen).await.expect("force"), "that hold has ended");
+    assert!(!mutex.force_unlock_of(seen).await.expect("force"), "that hold has ended");
+    assert!(other.try_lock().await.expect("a definite answer").is_none() && guard.is_held());
+    assert!(other.force_unlock_of(guard.ticket()).await.expect("force"));
+    takes_its_turn(&other).await;
+    assert!(!other.force_unlock_of(guard.ticket()).await.expect("force"), "it is freed once");
+}

@@ -140,6 +140,10 @@ impl Mutex for Object<blocking::Mutex> {
     async fn force_unlock(&self) -> Result<bool> {
         self.call(blocking::Mutex::force_unlock).await
     }
+
+    async fn force_unlock_of(&self, ticket: Ticket) -> Result<bool> {
+        self.call(move |mutex| mutex.force_unlock_of(ticket)).await
+    }
 }
 
 impl Object<blocking::Semaphore> {

@@ -1,12 +1,12 @@
 //! Guards of threads.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Lost;
 use super::waiting::wait;
 use crate::guard::{GuardKind, OfMutex, OfSemaphore, OfWaitGroup};
-use crate::{Detached, Error, FencingToken, GrantId, Result, Ticket, Ttl};
+use crate::{Detached, Error, FencingToken, GrantId, Result, Ticket};
 
 /// The guard of a locked mutex.
 pub type MutexGuard = Guard<OfMutex>;
@@ -89,7 +89,7 @@ impl<K: GuardKind> Guard<K> {
     ///
     /// # Errors
     /// As [`stanchion::Guard::detach`](crate::Guard::detach); `Unsupported` inside of a polled task, where the hold is released.
-    pub fn detach(self, lease: Ttl) -> Result<Detached> {
+    pub fn detach(self, lease: impl Into<Duration> + Send) -> Result<Detached> {
         let in_operation = self.in_operation("detach");
         wait(self.0.detach(lease)).map_err(in_operation)
     }

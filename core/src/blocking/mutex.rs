@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Lost, MutexGuard, Object};
-use crate::{Detached, ErrorKind, FencingToken, Inspection, Result};
+use crate::{Detached, ErrorKind, FencingToken, Inspection, Result, Ticket};
 
 /// A named mutex, as [`stanchion::Mutex`](crate::Mutex), for threads.
 ///
@@ -96,5 +96,14 @@ impl Mutex {
     /// As [`stanchion::Mutex::force_unlock`](crate::Mutex::force_unlock); `Unsupported` if it would have to wait inside of a polled task.
     pub fn force_unlock(&self) -> Result<bool> {
         self.blocked("force_unlock", self.0.force_unlock())
+    }
+
+    /// Frees the mutex by force if this is its holder's ticket; `true` if it was.
+    ///
+    /// # Errors
+    /// As [`stanchion::Mutex::force_unlock_of`](crate::Mutex::force_unlock_of); `Unsupported` if it would have to wait inside of a polled
+    /// task.
+    pub fn force_unlock_of(&self, ticket: Ticket) -> Result<bool> {
+        self.blocked("force_unlock_of", self.0.force_unlock_of(ticket))
     }
 }

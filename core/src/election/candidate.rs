@@ -25,6 +25,8 @@ struct Shared {
     /// The guard of the term, while this candidate leads.
     term: StdMutex<Weak<MutexGuard>>,
     orders: watch::Sender<Orders>,
+    /// Whether the term is at a step that orders wait for.
+    finishing: watch::Sender<bool>,
 }
 
 /// What handles have asked for.
@@ -45,8 +47,12 @@ enum TermEnd {
 
 impl<F> Election<F> {
     pub(crate) fn new(mutex: Arc<dyn Mutex>, options: ElectionOptions, lead: F) -> Self {
-        let orders = watch::Sender::new(Orders::default());
-        Self { mutex, options, lead, shared: Arc::new(Shared { term: StdMutex::new(Weak::new()), orders }) }
+        let shared = Shared {
+            term: StdMutex::new(Weak::new()),
+            orders: watch::Sender::new(Orders::default()),
+            finishing: watch::Sender::new(false),
+        };
+        Self { mutex, options, lead, shared: Arc::new(shared) }
     }
 
     /// Returns a handle of this candidate, for other tasks.
@@ -59,8 +65,14 @@ impl<F> Election<F> {
     }
 
     /// Makes a candidate with other terms of this one, for the same handles.
-    pub(super) fn leading<G>(self, lead: impl FnOnce(F) -> G) -> Election<G> {
-        Election { mutex: self.mutex, options: self.options, lead: lead(self.lead), shared: self.shared }
+    pub(super) fn leading<G>(self, lead: impl FnOnce(F, Finishing) -> G) -> Election<G> {
+        let finishing = Finishing(Arc::clone(&self.shared));
+        Election {
+            mutex: self.mutex,
+            options: self.options,
+            lead: lead(self.lead, finishing),
+            shared: self.shared,
+        }
     }
 
     /// Stands for election until [`withdraw`](ElectionHandle::withdraw): waits in the queue of candidates, leads, and stands again.
@@ -87,7 +99,7 @@ impl<F> Election<F> {
         F: FnMut(FencingToken) -> W,
         W: Future<Output = ()>,
     {
-        let candidate = self.leading(|mut lead| {
+        let candidate = self.leading(|mut lead, _| {
             move |token| {
                 let term = lead(token);
                 async move {
@@ -144,7 +156,7 @@ impl<F> Election<F> {
         *self.shared.term() = Arc::downgrade(&guard);
         let (end, led) = tokio::select! {
             biased;
-            () = ordered(orders, |now| now.withdrawn || now.steps_down != steps_down) => (TermEnd::SteppedDown, Ok(())),
+            () = self.shared.ordered_to_end(orders, steps_down) => (TermEnd::SteppedDown, Ok(())),
             led = guard.run((self.lead)(token)) => led.map_or((TermEnd::Lost, Ok(())), |led| (TermEnd::Done, led)),
         };
         if end == TermEnd::Lost {
@@ -185,7 +197,35 @@ impl<F> fmt::Debug for Election<F> {
     }
 }
 
+/// Steps of a term that [`step_down`](ElectionHandle::step_down) and [`withdraw`](ElectionHandle::withdraw) wait for.
+#[derive(Clone)]
+pub(super) struct Finishing(Arc<Shared>);
+
+impl Finishing {
+    /// Makes one such step, which is short.
+    pub(super) async fn step<T>(&self, step: impl Future<Output = T>) -> T {
+        /// Ends the step, also where it is dropped.
+        struct End<'a>(&'a watch::Sender<bool>);
+
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.send_replace(false);
+            }
+        }
+
+        self.0.finishing.send_replace(true);
+        let _end = End(&self.0.finishing);
+        step.await
+    }
+}
+
 impl Shared {
+    /// Resolves when a handle has ordered the end of this term, and the term is at no step that this waits for.
+    async fn ordered_to_end(&self, orders: &mut watch::Receiver<Orders>, steps_down: u64) {
+        ordered(orders, |now| now.withdrawn || now.steps_down != steps_down).await;
+        drop(self.finishing.subscribe().wait_for(|finishing| !finishing).await);
+    }
+
     fn term(&self) -> MutexGuardOfTerm<'_> {
         self.term.lock().unwrap_or_else(PoisonError::into_inner)
     }

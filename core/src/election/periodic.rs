@@ -1,12 +1,18 @@
 //! A job that runs once in each period, on one instance.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
+use super::candidate::Finishing;
 use super::{Election, ElectionHandle, ElectionOptions};
-use crate::clock::{now, sleep};
+use crate::clock::{Instant, now, sleep};
 use crate::limiter::Quota;
 use crate::{Error, FencingToken, Limiter, LimiterOptions, OnMismatch, Result, Store};
 
@@ -14,6 +20,13 @@ use crate::{Error, FencingToken, Limiter, LimiterOptions, OnMismatch, Result, St
 const MAXIMUM: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Tokens of a bucket that come in a second: one for each millisecond.
 const RATE: u64 = 1_000;
+
+/// First interval before a failed run is repeated, unless the pause of the options is longer.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+/// Longest interval before a failed run is repeated.
+const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
+/// Longest time between two looks whether a run is due: an operator may reset the limiter, and a store lose it.
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A job that runs once in each period, on one of several instances, made by [`StoreExt::every`](crate::StoreExt::every). It does
 /// nothing until [`run`](Self::run).
@@ -66,15 +79,13 @@ impl<F> PeriodicJob<F> {
     /// Runs the job until [`withdraw`](ElectionHandle::withdraw): waits in the queue of instances; as the leader, waits until a run is due, and
     /// runs the job.
     ///
-    /// The future of a run is dropped when the lead is lost, before another instance leads ([M1]). A run that fails is told by an event, and
-    /// ends the lead: the next instance in the queue repeats it, or this one after its pause. Its effects may be there, so the job
-    /// is idempotent or [fenced](crate::Fenced).
+    /// The future of a run is dropped when the lead is lost, before another instance leads ([M1]). A run that fails or panics is told by an
+    /// event, and ends the lead: the next instance in the queue repeats it. When, is noted at the store, too: after the `pause` of the
+    /// options, and twice that time after each further failure of the same instance, up to the period or 5 minutes. Its effects may be
+    /// there, so the job is idempotent or [fenced](crate::Fenced).
     ///
     /// # Errors
     /// As [`Election::run`]. Outages are waited for.
-    ///
-    /// # Panics
-    /// If `job` or its future panics; the lead has ended then.
     ///
     /// # Cancel safety
     /// As [`Election::run`]: a run that is dropped is repeated.
@@ -87,14 +98,13 @@ impl<F> PeriodicJob<F> {
         E: fmt::Display,
     {
         let Self { election, schedule } = self;
-        let candidate = election.leading(|job| {
+        let candidate = election.leading(|job, finishing| {
             let job = Arc::new(StdMutex::new(job));
+            let failures = Arc::new(AtomicU32::new(0));
             move |token| {
-                let (job, schedule) = (Arc::clone(&job), schedule.clone());
-                async move {
-                    let run = || job.lock().unwrap_or_else(PoisonError::into_inner)(token);
-                    schedule.lead(token, run).await
-                }
+                let (job, failures) = (Arc::clone(&job), Arc::clone(&failures));
+                let term = Term { schedule: schedule.clone(), finishing: finishing.clone(), token, failures };
+                async move { term.lead(|| job.lock().unwrap_or_else(PoisonError::into_inner)(token)).await }
             }
         });
         candidate.stand().await
@@ -110,38 +120,88 @@ impl<F> fmt::Debug for PeriodicJob<F> {
     }
 }
 
-impl Schedule {
+/// One term of the leader.
+struct Term {
+    schedule: Schedule,
+    finishing: Finishing,
+    token: FencingToken,
+    /// Runs of this instance that have failed since one has succeeded.
+    failures: Arc<AtomicU32>,
+}
+
+impl Term {
     /// Runs the job whenever it is due, until a run fails.
-    async fn lead<W, E>(&self, token: FencingToken, mut job: impl FnMut() -> W) -> Result<()>
+    async fn lead<W, E>(&self, mut job: impl FnMut() -> W) -> Result<()>
     where
         W: Future<Output = std::result::Result<(), E>>,
         E: fmt::Display,
     {
+        let Self { schedule, failures, .. } = self;
         // That of an instance with another period, of another version of the program, is no longer in force.
-        self.answered(|| self.bucket.set_quota(self.quota)).await?;
+        schedule.answered(|| schedule.bucket.set_quota(schedule.quota)).await?;
         loop {
-            self.due().await?;
+            schedule.due().await?;
             let begun = now();
-            if let Err(error) = job().await {
-                tracing::warn!(
-                    name: "stanchion.job.failed",
-                    {
-                        stanchion.name = self.bucket.name(),
-                        stanchion.fencing_token = token.get(),
-                        exception.message = %error,
-                    },
-                    "a run failed, and is repeated"
-                );
+            // A closure that has panicked is called again, as that of a task of tokio is not: the next run may succeed.
+            let run = AssertUnwindSafe(async { job().await }).catch_unwind().await;
+            let failure = match run {
+                Ok(Ok(())) => {
+                    failures.store(0, Ordering::Relaxed);
+                    self.note(begun, schedule.period).await?;
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(panic) => format!("it panicked: {}", panic_text(&*panic)),
+            };
+            let retry = schedule.retry(failures.fetch_add(1, Ordering::Relaxed));
+            tracing::warn!(
+                name: "stanchion.job.failed",
+                {
+                    stanchion.name = schedule.bucket.name(),
+                    stanchion.fencing_token = self.token.get(),
+                    stanchion.job.retry_delay = retry.as_secs_f64(),
+                    exception.message = %failure,
+                },
+                "a run failed, and is repeated"
+            );
+            return self.note(now(), retry).await;
+        }
+    }
+
+    /// Notes at the store that the next run is due a time after `begun`: the bucket is not full until then. Only this leader makes notes,
+    /// so a bucket that is not full after an answer was lost has this one.
+    async fn note(&self, begun: Instant, time: Duration) -> Result<()> {
+        let Schedule { bucket, pause, .. } = &self.schedule;
+        loop {
+            // After a run that took longer than the period the next one is due.
+            let cost = milliseconds(time.saturating_sub(begun.elapsed()));
+            if cost == 0 {
                 return Ok(());
             }
-            // After a run that took longer than the period the next one is due.
-            let cost = milliseconds(self.period.saturating_sub(begun.elapsed()));
-            if cost > 0 {
-                // A refusal is a note, too: the bucket was not full. It is that of this call, whose answer was lost, or that of a leader
-                // that was overtaken as it made its own.
-                self.answered(|| self.bucket.allow_n(cost)).await?;
+            // A refusal is a note, too: that of a leader that was overtaken as it made its own.
+            let noted = async {
+                if bucket.peek().await?.reset_after.is_zero() {
+                    bucket.allow_n(cost).await.map(drop)
+                } else {
+                    Ok(())
+                }
+            };
+            match self.finishing.step(noted).await {
+                Err(error) if error.kind().is_retryable() => sleep(*pause).await,
+                noted => return noted,
             }
         }
+    }
+}
+
+impl Schedule {
+    /// Returns the interval before a failed run is repeated, after so many that failed before.
+    fn retry(&self, failures: u32) -> Duration {
+        let first = self.pause.max(FIRST_RETRY);
+        first
+            .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
+            .min(LAST_RETRY.max(first))
+            .min(self.period)
     }
 
     /// Waits until the next run is due.
@@ -151,7 +211,7 @@ impl Schedule {
             if left.is_zero() {
                 return Ok(());
             }
-            sleep(left).await;
+            sleep(left.min(LOOK_INTERVAL)).await;
         }
     }
 
@@ -167,6 +227,12 @@ impl Schedule {
             }
         }
     }
+}
+
+/// Returns the text of a panic.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
 /// Returns a time in whole milliseconds, rounded up.

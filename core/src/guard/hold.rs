@@ -89,7 +89,6 @@ impl Hold {
         Arc::clone(&self.backend)
     }
 
-    #[cfg(feature = "blocking")]
     pub(crate) fn context(&self, operation: &'static str, error: Error) -> Error {
         self.backend.context(operation, error)
     }

@@ -12,7 +12,7 @@ mod reservation;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use hold::{Hold, HoldBackend};
 pub use kind::{GuardKind, OfMutex, OfSemaphore, OfWaitGroup};
@@ -222,12 +222,12 @@ impl<K: GuardKind> Guard<K> {
     }
 
     /// Ends renewal, sets the lease a last time, and returns the hold without a guard, which `attach` takes over in any
-    /// process ([C24]). The store counts the lease from now.
+    /// process ([C24]). The store counts the lease, 100 ms to 24 h, from now.
     ///
     /// # Errors
     /// `Lost` if the hold was gone; `Unsupported` where [`Capabilities::detach`](crate::Capabilities) says so;
-    /// `InvalidArgument` while other guards of the hold are alive, which keep it. After any other error the hold is being
-    /// released.
+    /// `InvalidArgument` while other guards of the hold are alive, which keep it. After any other error, also the `InvalidArgument` for a
+    /// lease out of range, the hold is being released.
     ///
     /// # Cancel safety
     /// A dropped call releases the hold.
@@ -238,15 +238,15 @@ impl<K: GuardKind> Guard<K> {
     /// # async fn main() -> stanchion::Result<()> {
     /// # let store = stanchion::connect("memory:").await?;
     /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// let lease = stanchion::Ttl::new(std::time::Duration::from_secs(60))?;
-    /// let detached = guard.detach(lease).await?;
+    /// let detached = guard.detach(std::time::Duration::from_secs(60)).await?;
     /// println!("another process can attach {detached}");
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// [C24]: crate::contract#c24
-    pub async fn detach(self, lease: Ttl) -> Result<Detached> {
+    pub async fn detach(self, lease: impl Into<Duration> + Send) -> Result<Detached> {
+        let lease = Ttl::new(lease.into()).map_err(|error| self.hold.context("detach", error))?;
         self.hold.detach(lease).await
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Detached, Inspection, MutexGuard, Result};
+use crate::{Detached, Inspection, MutexGuard, Result, Ticket};
 
 /// A named mutex: one holder at a time among all tasks and processes that share the store.
 ///
@@ -245,4 +245,31 @@ pub trait Mutex: Debug + Send + Sync {
     /// [C9]: crate::contract#c9
     /// [M8]: crate::contract#m8
     async fn force_unlock(&self) -> Result<bool>;
+
+    /// Releases the name as [`force_unlock`](Self::force_unlock), if this is the ticket of its holder; `true` if it was. A holder that came
+    /// later keeps the name.
+    ///
+    /// What is *not* guaranteed: where a Postgres session of another process keeps the mutex, its ticket is known after a second only;
+    /// until then the answer is `false`.
+    ///
+    /// # Errors
+    /// As [`try_lock`](Self::try_lock).
+    ///
+    /// # Cancel safety
+    /// A dropped call may have released the hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("report", Default::default())?;
+    /// let earlier = mutex.lock().await?.ticket();
+    /// let guard = mutex.lock().await?;
+    /// assert!(!mutex.force_unlock_of(earlier).await?);
+    /// assert!(mutex.force_unlock_of(guard.ticket()).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn force_unlock_of(&self, ticket: Ticket) -> Result<bool>;
 }

@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use super::Store;
 use crate::election::{Election, ElectionObserver, ElectionOptions, PeriodicJob};
 use crate::{
-    Error, FencingToken, Inspection, Kind, ListOptions, MutexOptions, Pages, SemaphoreOptions, Ticket,
-    WaitGroupOptions,
+    Error, FencingToken, Holder, Inspection, Kind, ListOptions, MutexOptions, Pages, SemaphoreOptions,
+    Ticket, WaitGroupOptions,
 };
 
 /// Methods of every [`Store`] that need nothing of a store but its own ones. Implemented for all stores; not for users to
@@ -132,8 +132,8 @@ pub trait StoreExt: Store {
     /// Ends the hold of a mutex or a semaphore that was seen with this ticket, `None` where the store did not know it ([C9]); returns
     /// whether it was ended. Its holder is told. `label` says in the [audit event](crate::audit) who does it.
     ///
-    /// What is *not* guaranteed: the ticket of a mutex's holder is compared just before. A holder that releases in between, and another
-    /// that begins, are not told apart.
+    /// What is *not* guaranteed: where the store did not know the ticket, a holder that came since then is not told from the one that was
+    /// seen.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name or label; otherwise as [`Mutex::force_unlock`](crate::Mutex::force_unlock).
@@ -166,10 +166,17 @@ pub trait StoreExt: Store {
         let ticket = ticket.into();
         async move {
             match (kind, ticket) {
-                (Kind::Mutex, _) => {
+                (Kind::Mutex, Some(ticket)) => {
+                    self.mutex(name, MutexOptions::new().label(label))?.force_unlock_of(ticket).await
+                }
+                (Kind::Mutex, None) => {
                     let mutex = self.mutex(name, MutexOptions::new().label(label))?;
-                    let holder = mutex.inspect().await?.holders.first().map(|holder| holder.ticket);
-                    if holder == Some(ticket) { mutex.force_unlock().await } else { Ok(false) }
+                    let is_unknown = |holder: &Holder| holder.ticket.is_none();
+                    if mutex.inspect().await?.holders.iter().any(is_unknown) {
+                        mutex.force_unlock().await
+                    } else {
+                        Ok(false)
+                    }
                 }
                 (Kind::Semaphore, Some(ticket)) => {
                     let semaphore = self.semaphore(name, SemaphoreOptions::new(1).label(label))?;
@@ -219,13 +226,13 @@ pub trait StoreExt: Store {
 
     /// Makes a job that runs once in each `period`, 1 ms to 366 days, on one instance of a service. All instances run
     /// [`PeriodicJob::run`]: the one that leads, as of [`elect`](Self::elect), runs the job; another one takes over when it dies, is cut off, or
-    /// its run fails. When a run has succeeded, that is noted at the store, so that whoever leads next waits for the rest of the period. No
+    /// its run fails. Failed runs are repeated at growing intervals. When a run has succeeded, that is noted at the store, so that whoever leads next waits for the rest of the period. No
     /// I/O.
     ///
     /// By the store's clock, at least a period lies between the beginnings of two runs that succeed. A period in which nobody leads is
     /// left out.
     ///
-    /// What is *not* guaranteed: a run whose instance dies after its effects and before the note is repeated, with a larger token, and a store that
+    /// What is *not* guaranteed: a run whose instance dies or drops [`run`](PeriodicJob::run) after the run's effects and before the note is repeated, with a larger token, and a store that
     /// loses its data loses the note: the job is idempotent, or keeps its effects behind a [fence](crate::Fenced). With effects in Postgres,
     /// a transaction can have both, see the page `jobs` of the guide. Runs do not begin at whole minutes of the clock.
     ///

@@ -129,7 +129,7 @@ fn value(listed: &Listed) -> Value {
 mod tests {
     use std::time::Duration;
 
-    use stanchion::spi::Name;
+    use stanchion::Name;
 
     use super::*;
 

@@ -23,11 +23,12 @@ pub(crate) struct HttpClient {
     address: SocketAddr,
 }
 
-/// The head of an answer, as a client reads it.
+/// An answer, as a client reads it.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
@@ -64,8 +65,8 @@ impl HttpClient {
 
     pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
         let (parts, body) = self.send(path, key).await.into_parts();
-        body.collect().await.unwrap();
-        Answer { status: parts.status, headers: parts.headers }
+        let body = body.collect().await.unwrap().to_bytes();
+        Answer { status: parts.status, headers: parts.headers, body }
     }
 }
 

@@ -10,4 +10,5 @@ mod common;
 mod concurrency;
 mod grpc;
 mod outage;
+mod quotas;
 mod rate;

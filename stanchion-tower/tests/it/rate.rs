@@ -219,7 +219,7 @@ async fn keys_are_of_their_layer() {
     let store = memory();
     let by_key = |prefix: &str, quota| {
         let limit = RateLimitLayer::new(Arc::clone(&store), key::header("x-api-key"), quota).unwrap();
-        serve(app(limit.prefix(prefix)))
+        serve(app(limit.prefix(prefix).unwrap()))
     };
     let all = HttpClient::new(by_key("http/", Quota::per_hour(1_000)).await, false);
     let login = HttpClient::new(by_key("http/login/", Quota::per_hour(1)).await, false);

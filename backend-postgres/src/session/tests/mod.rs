@@ -123,11 +123,7 @@ impl Process {
         Self { engine: Engine::start(capabilities, callers_steps, own).unwrap(), context, link, ttl }
     }
 
-    async fn lock_in(
-        &self,
-        transaction: &mut PgConnection,
-        name: &str,
-    ) -> Result<TransactionLock> {
+    async fn lock_in(&self, transaction: &mut PgConnection, name: &str) -> Result<TransactionLock> {
         let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
         let (mutex, name) = (self.mutex_with(name, turn), Name::new(name)?);
         let (context, link, engine) = (&*self.context, &self.link, &self.engine);

@@ -44,6 +44,10 @@ impl Mutex for Permits {
     async fn force_unlock(&self) -> Result<bool> {
         self.0.force("force_unlock", Force::All).await
     }
+
+    async fn force_unlock_of(&self, ticket: Ticket) -> Result<bool> {
+        self.0.force("force_unlock_of", Force::One(ticket)).await
+    }
 }
 
 #[async_trait]

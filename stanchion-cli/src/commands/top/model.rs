@@ -205,7 +205,7 @@ fn rank(row: &Row) -> &'static str {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use stanchion::spi::Name;
+    use stanchion::Name;
     use stanchion::{FencingToken, Listed};
 
     use super::*;

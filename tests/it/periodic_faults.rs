@@ -1,0 +1,233 @@
+//! Periodic jobs whose runs fail, whose notes are lost, and that are told to end as a run succeeds.
+
+#![cfg(feature = "memory")]
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stanchion::memory::MemoryStore;
+use stanchion::{
+    Capabilities, Decision, ElectionHandle, ElectionOptions, Error, ErrorKind, ExactQuota, Limiter,
+    LimiterOptions, ListOptions, ListPage, Mutex, MutexOptions, Quota, Reservation, Result, Semaphore,
+    SemaphoreOptions, Stats, Store, StoreExt, WaitGroup, WaitGroupOptions,
+};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+const JOB: &str = "jobs/report";
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A store on which charging a bucket takes time, and whose first answers to that are lost.
+#[derive(Debug)]
+struct Slow {
+    store: MemoryStore,
+    lost: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct SlowLimiter {
+    limiter: Arc<dyn Limiter>,
+    lost: Arc<AtomicUsize>,
+}
+
+impl Slow {
+    fn new(lost: usize) -> Self {
+        Self { store: MemoryStore::new(), lost: Arc::new(AtomicUsize::new(lost)) }
+    }
+}
+
+#[async_trait]
+impl Store for Slow {
+    fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        self.store.mutex(name, options)
+    }
+
+    fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>> {
+        self.store.semaphore(name, options)
+    }
+
+    fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
+        self.store.wait_group(name, options)
+    }
+
+    fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
+        let limiter = self.store.limiter(name, options)?;
+        Ok(Arc::new(SlowLimiter { limiter, lost: Arc::clone(&self.lost) }))
+    }
+
+    async fn list(&self, options: ListOptions) -> Result<ListPage> {
+        self.store.list(options).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.store.ping().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.store.close().await
+    }
+}
+
+#[async_trait]
+impl Limiter for SlowLimiter {
+    fn name(&self) -> &str {
+        self.limiter.name()
+    }
+
+    async fn allow_n(&self, cost: u64) -> Result<Decision> {
+        sleep(Duration::from_millis(1)).await;
+        let decision = self.limiter.allow_n(cost).await?;
+        let is_lost = |left: usize| (cost > 0).then(|| left.checked_sub(1)).flatten();
+        match self.lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_lost) {
+            Ok(_) => Err(Error::new(ErrorKind::Unknown, "the answer was lost")),
+            Err(_) => Ok(decision),
+        }
+    }
+
+    async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
+        self.limiter.reserve_n(cost, max_wait).await
+    }
+
+    async fn wait_n(&self, cost: u64) -> Result<()> {
+        self.limiter.wait_n(cost).await
+    }
+
+    async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool> {
+        self.limiter.wait_n_for(cost, timeout).await
+    }
+
+    async fn quota(&self) -> Result<ExactQuota> {
+        self.limiter.quota().await
+    }
+
+    async fn set_quota(&self, quota: Quota) -> Result<()> {
+        self.limiter.set_quota(quota).await
+    }
+
+    async fn reset(&self) -> Result<()> {
+        self.limiter.reset().await
+    }
+}
+
+/// The time from the first to each of the runs.
+#[derive(Clone, Default)]
+struct Runs(Arc<StdMutex<Vec<Instant>>>);
+
+impl Runs {
+    fn add(&self) -> usize {
+        let mut runs = self.0.lock().unwrap();
+        runs.push(Instant::now());
+        runs.len()
+    }
+
+    fn times(&self) -> Vec<Duration> {
+        let runs = self.0.lock().unwrap();
+        runs.iter().map(|run| *run - runs[0]).collect()
+    }
+}
+
+/// Half of the runs return an error, half of them panic.
+#[tokio::test(start_paused = true)]
+async fn c27_runs_that_fail_are_repeated_at_growing_intervals() {
+    let store = MemoryStore::new();
+    let runs = Runs::default();
+    let mut instances = JoinSet::new();
+    for _ in 0..3 {
+        let runs = runs.clone();
+        let job = store.every(JOB, MINUTE * 60 * 24, ElectionOptions::new(), move |_| {
+            let runs = runs.clone();
+            async move {
+                assert!(runs.add() % 2 == 0, "as every second run");
+                Err("as the others")
+            }
+        });
+        instances.spawn(job.unwrap().run());
+    }
+    sleep(MINUTE * 60).await;
+    let times = runs.times();
+    let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.is_sorted(), "{gaps:?}");
+    // Three instances, whose intervals grow from 1 s to 5 minutes: 1, 1, 1, 2, 2, 2, …, 256, 256, 256, and 300 for the rest.
+    assert!((25..40).contains(&times.len()), "{times:?}");
+    assert!(gaps.last().unwrap() <= &(MINUTE * 5 + Duration::from_secs(1)), "{gaps:?}");
+    assert_eq!(instances.len(), 3);
+    assert!(instances.try_join_next().is_none(), "none has ended");
+}
+
+/// What is charged twice puts the next run off.
+#[tokio::test(start_paused = true)]
+async fn c2_a_note_whose_answers_are_lost_is_made_once() {
+    let store = Slow::new(2);
+    let runs = Runs::default();
+    let job = store.every(JOB, MINUTE, ElectionOptions::new(), async |_| {
+        runs.add();
+        sleep(MINUTE * 2 / 3).await;
+        Ok::<_, Infallible>(())
+    });
+    drop(timeout(MINUTE * 7 / 2, job.unwrap().run()).await);
+    let times = runs.times();
+    assert_eq!(times.len(), 4, "{times:?}");
+    assert!(times[3] < MINUTE * 3 + Duration::from_secs(1), "{times:?}");
+    assert_eq!(store.lost.load(Ordering::Relaxed), 0);
+}
+
+/// The order comes while the note is made.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_has_succeeded_is_noted_before_the_lead_ends() {
+    for order in [ElectionHandle::withdraw, ElectionHandle::step_down] {
+        let store = Slow::new(0);
+        let runs = Runs::default();
+        let handle = OnceLock::new();
+        let job = async |_| {
+            runs.add();
+            if let Some(handle) = handle.get() {
+                order(handle);
+            }
+            Ok::<_, Infallible>(())
+        };
+        let first = store.every(JOB, MINUTE, ElectionOptions::new(), job).unwrap();
+        handle.get_or_init(|| first.handle());
+        let second = store.every(JOB, MINUTE, ElectionOptions::new(), async |_| {
+            runs.add();
+            pending::<Result<(), Infallible>>().await
+        });
+        let both = async { tokio::join!(first.run(), second.unwrap().run()) };
+        drop(timeout(MINUTE / 2, both).await);
+        assert_eq!(runs.times().len(), 1);
+    }
+}
+
+/// As an operator does who wants a run now.
+#[tokio::test(start_paused = true)]
+async fn c25_a_note_that_is_gone_is_missed_within_a_minute() {
+    let store = MemoryStore::new();
+    let runs = Runs::default();
+    let job = store.every(JOB, MINUTE * 60, ElectionOptions::new(), async |_| {
+        runs.add();
+        Ok::<_, Infallible>(())
+    });
+    let reset = async {
+        sleep(MINUTE * 5).await;
+        store.limiter(JOB, LimiterOptions::new(Quota::per_second(1))).unwrap().reset().await.unwrap();
+        sleep(MINUTE * 2).await;
+    };
+    tokio::select! {
+        ended = job.unwrap().run() => panic!("{ended:?}"),
+        () = reset => {}
+    }
+    let times = runs.times();
+    assert_eq!(times.len(), 2, "{times:?}");
+    assert!(times[1] <= MINUTE * 6 + Duration::from_secs(1), "{times:?}");
+}
