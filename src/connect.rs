@@ -39,7 +39,9 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 pub async fn connect(url: &str) -> Result<Arc<dyn Store>> {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {
-        "memory" => memory(rest).map_err(|error| error.context("connect", "memory", "")),
+        "memory" => {
+            memory(rest).map_err(|error| error.in_operation("connect").context("connect", "memory", ""))
+        }
         "redis" | "rediss" | "redis+unix" | "redis+cluster" | "rediss+cluster" | "redis+sentinel"
         | "rediss+sentinel" => redis(url).await.map_err(|error| error.context("connect", "redis", "")),
         "postgres" | "postgresql" => {
