@@ -21,22 +21,24 @@ use tokio::time::{Instant, sleep, timeout};
 const JOB: &str = "jobs/report";
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A store on which charging a bucket takes time, and whose first answers to that are lost.
+/// A store on which charging a bucket takes time, and whose first answers to that are an error.
 #[derive(Debug)]
 struct Slow {
     store: MemoryStore,
-    lost: Arc<AtomicUsize>,
+    errors: Arc<AtomicUsize>,
+    kind: ErrorKind,
 }
 
 #[derive(Debug)]
 struct SlowLimiter {
     limiter: Arc<dyn Limiter>,
-    lost: Arc<AtomicUsize>,
+    errors: Arc<AtomicUsize>,
+    kind: ErrorKind,
 }
 
 impl Slow {
-    fn new(lost: usize) -> Self {
-        Self { store: MemoryStore::new(), lost: Arc::new(AtomicUsize::new(lost)) }
+    fn new(errors: usize, kind: ErrorKind) -> Self {
+        Self { store: MemoryStore::new(), errors: Arc::new(AtomicUsize::new(errors)), kind }
     }
 }
 
@@ -56,7 +58,7 @@ impl Store for Slow {
 
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
         let limiter = self.store.limiter(name, options)?;
-        Ok(Arc::new(SlowLimiter { limiter, lost: Arc::clone(&self.lost) }))
+        Ok(Arc::new(SlowLimiter { limiter, errors: Arc::clone(&self.errors), kind: self.kind }))
     }
 
     async fn list(&self, options: ListOptions) -> Result<ListPage> {
@@ -89,9 +91,9 @@ impl Limiter for SlowLimiter {
     async fn allow_n(&self, cost: u64) -> Result<Decision> {
         sleep(Duration::from_millis(1)).await;
         let decision = self.limiter.allow_n(cost).await?;
-        let is_lost = |left: usize| (cost > 0).then(|| left.checked_sub(1)).flatten();
-        match self.lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_lost) {
-            Ok(_) => Err(Error::new(ErrorKind::Unknown, "the answer was lost")),
+        let is_error = |left: usize| (cost > 0).then(|| left.checked_sub(1)).flatten();
+        match self.errors.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_error) {
+            Ok(_) => Err(Error::new(self.kind, "no note")),
             Err(_) => Ok(decision),
         }
     }
@@ -169,7 +171,7 @@ async fn c27_runs_that_fail_are_repeated_at_growing_intervals() {
 /// What is charged twice puts the next run off.
 #[tokio::test(start_paused = true)]
 async fn c2_a_note_whose_answers_are_lost_is_made_once() {
-    let store = Slow::new(2);
+    let store = Slow::new(2, ErrorKind::Unknown);
     let runs = Runs::default();
     let job = store.every(JOB, MINUTE, ElectionOptions::new(), async |_| {
         runs.add();
@@ -180,14 +182,23 @@ async fn c2_a_note_whose_answers_are_lost_is_made_once() {
     let times = runs.times();
     assert_eq!(times.len(), 4, "{times:?}");
     assert!(times[3] < MINUTE * 3 + Duration::from_secs(1), "{times:?}");
-    assert_eq!(store.lost.load(Ordering::Relaxed), 0);
+    assert_eq!(store.errors.load(Ordering::Relaxed), 0);
+}
+
+/// As with a role that has rights for mutexes alone.
+#[tokio::test(start_paused = true)]
+async fn c17_a_note_that_is_refused_for_good_ends_the_job() {
+    let store = Slow::new(1, ErrorKind::Unauthorized);
+    let job = store.every(JOB, MINUTE, ElectionOptions::new(), async |_| Ok::<_, Infallible>(()));
+    let ended = timeout(MINUTE, job.unwrap().run()).await.expect("it ends");
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Unauthorized);
 }
 
 /// The order comes while the note is made.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_has_succeeded_is_noted_before_the_lead_ends() {
     for order in [ElectionHandle::withdraw, ElectionHandle::step_down] {
-        let store = Slow::new(0);
+        let store = Slow::new(0, ErrorKind::Unknown);
         let runs = Runs::default();
         let handle = OnceLock::new();
         let job = async |_| {
