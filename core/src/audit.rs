@@ -9,7 +9,7 @@ pub struct ForcedRelease<'a> {
     pub store: &'static str,
     /// Its namespace.
     pub namespace: &'a str,
-    /// `force_unlock` or `force_release`.
+    /// `force_unlock`, `force_unlock_of` or `force_release`.
     pub operation: &'static str,
     /// The name.
     pub name: &'a Name,

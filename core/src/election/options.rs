@@ -39,7 +39,8 @@ impl ElectionOptions {
     }
 
     /// Sets the pause before the candidate stands again after a term that ended by itself or by
-    /// [`step_down`](super::ElectionHandle::step_down) (default: 1 s). After a lost term it stands again at once.
+    /// [`step_down`](super::ElectionHandle::step_down) (default: 1 s). After a lost term it stands again at once. It is also the first
+    /// interval before a failed run of a [`PeriodicJob`](super::PeriodicJob) is repeated, 100 ms at least.
     #[must_use]
     pub fn pause(mut self, pause: Duration) -> Self {
         self.pause = pause;
