@@ -1,6 +1,9 @@
 //! The library's errors in the words of the command line: an operator sees options, not methods of a library.
 
-use stanchion::Error;
+use stanchion::{Error, ErrorKind};
+
+/// What the library advises where the schema is missing or another version's.
+const MIGRATE: &str = "connect with migrate=on";
 
 /// What the library advises, and what this program does in its place.
 const WORDS: [(&str, &str); 7] = [
@@ -15,9 +18,14 @@ const WORDS: [(&str, &str); 7] = [
     ("; `on_mismatch` says which one is used: `Adopt` the store's, `Replace` this one for everybody", ""),
     ("the SQL of `stanchion::postgres::schema_sql()`", "the SQL that `stanchion schema` prints"),
     (" (see `stanchion::guide::operating_postgres`)", ""),
-    ("connect with migrate=on", "have migrate=on in the URL"),
+    (MIGRATE, "have migrate=on in the URL"),
     ("use a longer TTL", "use a longer --ttl"),
 ];
+
+/// Returns whether an error advises to have the schema made or brought up to date by connecting.
+pub(crate) fn advises_migration(error: &Error) -> bool {
+    error.kind() == ErrorKind::ConfigMismatch && error.to_string().contains(MIGRATE)
+}
 
 /// Returns what an error tells, on one line.
 pub(crate) fn text(error: &Error) -> String {
@@ -31,7 +39,7 @@ pub(crate) fn text(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use stanchion::{ErrorKind, Kind};
+    use stanchion::Kind;
 
     use super::*;
 

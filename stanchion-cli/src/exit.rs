@@ -47,6 +47,12 @@ pub(crate) enum Failure {
     Usage(String),
     #[error("{}", errors::text(.0))]
     Store(#[from] stanchion::Error),
+    /// A command that only looks does not make or update the schema.
+    #[error(
+        "{}. This command only looks, and leaves the schema as it is; `run` and others that write bring it up to date",
+        errors::text(.0)
+    )]
+    NotMigrated(stanchion::Error),
     #[error("the output could not be written: {0}")]
     Output(io::Error),
     #[error("{what}: {cause}")]
@@ -67,7 +73,7 @@ impl Failure {
             Self::Output(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Exit::CLOSED_PIPE,
             Self::Sessions => Exit::CONFIGURATION,
             Self::Output(_) | Self::System { .. } => Exit::INTERNAL,
-            Self::Store(error) => of_kind(error.kind()),
+            Self::Store(error) | Self::NotMigrated(error) => of_kind(error.kind()),
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use stanchion::Store;
 
+use crate::errors;
 use crate::exit::Failure;
 
 /// The environment variable with the URL.
@@ -43,15 +44,45 @@ impl Target {
         }
     }
 
-    /// Opens the store.
+    /// Opens the store, for a command that may write.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        Ok(stanchion::connect(&self.checked_url()?).await?)
+    }
+
+    /// Opens the store, for a command that only looks: a schema that is missing or older stays as it is, unless the URL says
+    /// otherwise.
+    pub(crate) async fn open_to_look(&self) -> Result<Arc<dyn Store>, Failure> {
+        let given = self.checked_url()?;
+        let Some(url) = without_migration(&given) else { return Ok(stanchion::connect(&given).await?) };
+        stanchion::connect(&url).await.map_err(|error| match errors::advises_migration(&error) {
+            true => Failure::NotMigrated(error),
+            false => error.into(),
+        })
+    }
+
+    /// Returns the URL of a store that others see, too.
+    fn checked_url(&self) -> Result<String, Failure> {
         let url = self.url()?;
         if url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("memory:")) {
             let alone = "a memory store is seen by its own process alone: name a Redis or a Postgres";
             return Err(Failure::Usage(alone.to_owned()));
         }
-        Ok(stanchion::connect(&url).await?)
+        Ok(url)
     }
+}
+
+/// Returns a URL of Postgres with `migrate=off`; `None` for that of another store, and for one that says itself what is to be done.
+fn without_migration(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    if !["postgres", "postgresql"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return None;
+    }
+    let query = rest.split_once('?').map(|(_, query)| query);
+    if query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some("migrate"))) {
+        return None;
+    }
+    let first = if query.is_some() { '&' } else { '?' };
+    Some(format!("{url}{first}migrate=off"))
 }
 
 /// Returns the first line of a file that has a secret; `what` says which.
@@ -87,6 +118,21 @@ pub(crate) fn without_urls(text: &str, arguments: impl IntoIterator<Item = Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_only_looks_migrates_nothing_unless_the_url_says_so() {
+        for (url, opened) in [
+            ("postgres://h", Some("postgres://h?migrate=off")),
+            ("POSTGRESQL://u:p@h,i/db?schema=a", Some("POSTGRESQL://u:p@h,i/db?schema=a&migrate=off")),
+            ("postgres://h/?schema=migrate", Some("postgres://h/?schema=migrate&migrate=off")),
+            ("postgres://h/?migrate=on", None),
+            ("postgres://h/?schema=a&migrate=off", None),
+            ("redis://h/", None),
+            ("postgres:", None),
+        ] {
+            assert_eq!(without_migration(url).as_deref(), opened, "{url}");
+        }
+    }
 
     #[test]
     fn a_text_shows_no_url_of_an_argument() {

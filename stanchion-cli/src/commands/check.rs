@@ -4,7 +4,6 @@ use clap::Args;
 use serde_json::json;
 use stanchion::{Capabilities, ErrorKind, MutexMode};
 
-use crate::errors;
 use crate::events;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -33,14 +32,11 @@ struct Verdict {
 
 pub(crate) async fn check(options: &Check, target: &Target) -> Result<Exit, Failure> {
     events::keep_warnings();
-    let opened = target.open().await;
+    let opened = target.open_to_look().await;
     let unverified = events::take_warnings();
     let (mut verdicts, exit) = match opened {
         Ok(store) => (of_store(&store.capabilities()), Exit::DONE),
-        Err(Failure::Store(error)) => {
-            let exit = Failure::Store(error.replicate()).exit();
-            (of_refusal(&error), exit)
-        }
+        Err(failure @ (Failure::Store(_) | Failure::NotMigrated(_))) => (of_refusal(&failure), failure.exit()),
         Err(other) => return Err(other),
     };
     verdicts.extend(unverified.into_iter().map(|detail| Verdict {
@@ -89,7 +85,8 @@ fn of_store(store: &Capabilities) -> Vec<Verdict> {
     ]
 }
 
-fn of_refusal(error: &stanchion::Error) -> Vec<Verdict> {
+fn of_refusal(failure: &Failure) -> Vec<Verdict> {
+    let (Failure::Store(error) | Failure::NotMigrated(error)) = failure else { return Vec::new() };
     let what = match error.kind() {
         ErrorKind::UnsafeStore | ErrorKind::ConfigMismatch | ErrorKind::Unsupported => "settings",
         ErrorKind::Unauthorized => "credentials",
@@ -104,6 +101,6 @@ fn of_refusal(error: &stanchion::Error) -> Vec<Verdict> {
             detail: error.store().unwrap_or_default().to_owned(),
         });
     }
-    verdicts.push(Verdict { what, word: "refused", detail: errors::text(error) });
+    verdicts.push(Verdict { what, word: "refused", detail: failure.to_string() });
     verdicts
 }

@@ -51,7 +51,7 @@ impl Kind {
 }
 
 pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, Failure> {
-    let store = target.open().await?;
+    let store = target.open_to_look().await?;
     if options.kind == Kind::Limiter {
         let state = look_at_limiter(&*store, &options.name).await?;
         if state.is_none() {

@@ -32,7 +32,7 @@ pub(crate) struct Ls {
 }
 
 pub(crate) async fn ls(options: &Ls, target: &Target) -> Result<Exit, Failure> {
-    let store = target.open().await?;
+    let store = target.open_to_look().await?;
     let mut list = ListOptions::new().prefix(&options.prefix);
     list.kind = options.kind.map(inspect::Kind::of_store);
     let mut pages = store.pages(list);

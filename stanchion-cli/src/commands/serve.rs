@@ -59,7 +59,8 @@ pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Fail
         return Err(Failure::Usage(format!("{why} needs a token: --token-file or the variable {VARIABLE}")));
     }
     events::show_audit();
-    let store = target.open().await?;
+    let opened = if options.allow_unlock { target.open().await } else { target.open_to_look().await };
+    let store = opened?;
     let mut dashboard = Dashboard::new(store).prefix(&options.prefix).interval(options.interval);
     dashboard = dashboard.token(&token).token_to_read(!is_local);
     if options.allow_unlock {

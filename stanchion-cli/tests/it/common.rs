@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Once;
 use std::time::Duration;
 use std::{env, io};
 
@@ -60,7 +61,11 @@ impl Fixture {
     }
 
     pub(crate) fn postgres() -> Self {
-        Self::at(servers::postgres().unwrap().url())
+        // Commands that only look do not make the schema. In a namespace of its own, of which this notes what keeps the mutexes.
+        static SCHEMA: Once = Once::new();
+        let server = servers::postgres().unwrap().url();
+        SCHEMA.call_once(|| assert_eq!(Self::at(server).code(&["wait-group", "NAME", "count"]), 0));
+        Self::at(server)
     }
 
     /// Makes a namespace on a server.

@@ -3,6 +3,8 @@
 use std::io;
 use std::process::{Command, Output, Stdio};
 
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
+
 use crate::common::{Fixture, errors, on_each_store, text};
 
 const ESCAPE: char = '\u{1b}';
@@ -174,4 +176,43 @@ fn whoever_lacks_the_schema_is_told_how_to_print_it() {
         "{told}"
     );
     assert!(!told.contains("::"), "{told}");
+}
+
+#[test]
+fn a_command_that_only_looks_makes_no_schema() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let fixture = Fixture::at(&server.url());
+    let has_schema =
+        || server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'stanchion'").unwrap().contains('1');
+    for arguments in [
+        &["ls"][..],
+        &["inspect", "NAME"],
+        &["inspect", "NAME", "--kind", "limiter"],
+        &["check"],
+        &["ping"],
+        &["serve", "--listen", "127.0.0.1:0"],
+    ] {
+        let output = fixture.output(arguments);
+        let told = text(&output) + &errors(&output);
+        assert_eq!(output.status.code(), Some(78), "{arguments:?}: {told}");
+        assert!(
+            told.contains("there is no schema stanchion: run the SQL that `stanchion schema` prints"),
+            "{told}"
+        );
+        assert!(told.contains("only looks") && told.contains("`run` and others that write"), "{told}");
+    }
+    assert!(!has_schema());
+    // The URL can say otherwise.
+    let url = format!("{}&migrate=on", fixture.url);
+    assert!(fixture.program_at(&url, &["ping"]).status().unwrap().success());
+    assert!(has_schema());
+    assert_eq!(fixture.code(&["ls"]), 0);
+}
+
+#[test]
+fn a_command_that_writes_makes_the_schema() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let fixture = Fixture::at(&server.url());
+    assert_eq!(fixture.code(&["run", "NAME", "--", "true"]), 0);
+    assert_eq!(fixture.code(&["check"]), 0);
 }

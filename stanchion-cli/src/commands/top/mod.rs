@@ -48,7 +48,7 @@ pub(crate) async fn top(options: &Top, target: &Target) -> Result<Exit, Failure>
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::Usage("top needs a terminal: use ls for programs".to_owned()));
     }
-    let store = target.open().await?;
+    let store = target.open_to_look().await?;
     // What the library warns of would stand across the picture; the view shows what it could not learn.
     events::keep_warnings();
     let mut terminal = ratatui::try_init().map_err(Failure::system("the terminal cannot be used"))?;
