@@ -27,6 +27,13 @@ pub(crate) fn advises_migration(error: &Error) -> bool {
     error.kind() == ErrorKind::ConfigMismatch && error.to_string().contains(MIGRATE)
 }
 
+/// Returns whether an error tells of a right that the user lacks, rather than of credentials.
+pub(crate) fn tells_of_a_right(error: &Error) -> bool {
+    let text = error.to_string();
+    error.kind() == ErrorKind::Unauthorized
+        && [" lacks a right", " lacks the right"].iter().any(|words| text.contains(words))
+}
+
 /// Returns what an error tells, on one line.
 pub(crate) fn text(error: &Error) -> String {
     let mut text = error.to_string();

@@ -83,7 +83,8 @@ impl Failure {
     }
 }
 
-fn of_kind(kind: ErrorKind) -> Exit {
+/// Returns the code for an error of the library.
+pub(crate) fn of_kind(kind: ErrorKind) -> Exit {
     match kind {
         ErrorKind::InvalidArgument => Exit::USAGE,
         ErrorKind::Unauthorized => Exit::UNAUTHORIZED,

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::SystemTime;
 
-use stanchion_testbed::servers::{RedisOptions, RedisServer};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, RedisServer};
 
 use crate::common::{FOR_EVER, Fixture, errors, on_each_store, text};
 
@@ -195,6 +195,85 @@ fn an_unsafe_store_is_refused() {
     let shown = text(&output);
     assert!(shown.contains("refused    settings") && shown.contains("maxmemory-policy"), "{shown}");
     assert_eq!(fixture.code(&["run", "NAME", "--", "true"]), 78);
+}
+
+/// Returns the code and the text of `check`.
+fn checked(fixture: &Fixture, url: &str, more: &[&str]) -> (Option<i32>, String) {
+    let output = fixture.program_at(url, &[&["check"], more].concat()).output().unwrap();
+    (output.status.code(), text(&output))
+}
+
+#[test]
+fn a_user_of_redis_who_may_not_run_the_steps_is_told_so() {
+    let everything = "~* &* +@all";
+    let options = RedisOptions::default()
+        .user("all", &format!(">pw {everything}"))
+        .user("reads", &format!(">pw {everything} -eval -evalsha -script"))
+        .user("looks", &format!(">pw {everything} -zadd -hset"));
+    let server = RedisServer::start(options).unwrap();
+    let fixture = Fixture::at(&server.url());
+    let of = |user: &str| fixture.url.replace("://", &format!("://{user}:pw@"));
+    let (code, told) = checked(&fixture, &of("all"), &[]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("ok         rights       the steps of each kind can be run"), "{told}");
+    let keys = server.command(&["DBSIZE"]).unwrap();
+    let before = text(&fixture.output(&["check"]));
+    assert_eq!(server.command(&["DBSIZE"]).unwrap(), keys, "check leaves nothing: {before}");
+    assert_eq!(checked(&fixture, &of("all"), &["--write"]).0, Some(0));
+
+    let (code, told) = checked(&fixture, &of("reads"), &[]);
+    assert_eq!(code, Some(77), "{told}");
+    assert!(told.contains("refused    rights") && told.contains("lacks a right"), "{told}");
+    // What only grants need is tried on demand.
+    assert_eq!(checked(&fixture, &of("looks"), &[]).0, Some(0));
+    let (code, told) = checked(&fixture, &of("looks"), &["--write"]);
+    assert_eq!(code, Some(77), "{told}");
+    assert!(told.contains("refused    rights"), "{told}");
+}
+
+#[test]
+fn a_role_of_postgres_that_may_not_run_the_steps_is_told_so() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let fixture = Fixture::at(&server.url());
+    server.script(&stanchion::postgres::schema_sql("stanchion", None, 0).unwrap()).unwrap();
+    let grants = |role: &str| {
+        let sql = stanchion::postgres::schema_sql("stanchion", Some(role), 0).unwrap();
+        sql.lines().filter(|line| line.starts_with("GRANT ")).collect::<Vec<_>>().join("\n")
+    };
+    let role = |name: &str, but: &str| {
+        let own = server.role(name, "pw", &(grants(name) + but)).unwrap();
+        own + fixture.url.trim_start_matches(&server.url())
+    };
+    let all = role("whole", "");
+    let (code, told) = checked(&fixture, &all, &["--json"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains(r#"{"check":"rights","#), "{told}");
+    let rows = || server.sql("SELECT count(*) AS rows FROM stanchion.objects").unwrap();
+    let before = rows();
+    assert_eq!(checked(&fixture, &all, &[]).0, Some(0));
+    assert_eq!(rows(), before, "check leaves nothing");
+    assert_eq!(checked(&fixture, &all, &["--write"]).0, Some(0));
+    let sessions = all.replace("namespace=t", "namespace=s") + "&mutex=session";
+    for more in [&[][..], &["--write"]] {
+        let (code, told) = checked(&fixture, &sessions, more);
+        assert_eq!(code, Some(0), "{more:?}: {told}");
+    }
+
+    let looks = role("looks", "; REVOKE DELETE ON stanchion.holds FROM looks");
+    assert_eq!(checked(&fixture, &looks, &[]).0, Some(0));
+    assert_eq!(checked(&fixture, &looks, &["--write"]).0, Some(77));
+    server
+        .sql("REVOKE EXECUTE ON FUNCTION stanchion.force FROM PUBLIC; GRANT EXECUTE ON FUNCTION stanchion.force TO looks")
+        .unwrap();
+    let (code, told) = checked(&fixture, &all, &[]);
+    assert_eq!(code, Some(77), "{told}");
+    assert!(told.contains("refused    rights") && told.contains("function force"), "{told}");
+    let (_, told) = checked(&fixture, &all, &["--json"]);
+    assert!(told.starts_with(r#"{"checks":"#) && told.contains(r#""safe":false"#), "{told}");
+    server.sql("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA stanchion FROM PUBLIC").unwrap();
+    let (code, told) = checked(&fixture, &all, &[]);
+    assert_eq!(code, Some(77), "{told}");
+    assert!(told.contains("function"), "{told}");
 }
 
 #[test]

@@ -1,21 +1,29 @@
-//! `check`: is this store safe for holds?
+//! `check`: is this store safe for holds, and may this user use it?
+
+mod rights;
 
 use clap::Args;
 use serde_json::json;
 use stanchion::{Capabilities, ErrorKind, MutexMode};
 
+use crate::errors;
 use crate::events;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::output;
 use crate::url::Target;
 
-/// Tell whether the store is safe for holds
+/// Tell whether the store is safe for holds, and whether this user may use it
 ///
 /// Connecting checks what would break safety: on Redis the role, the version, maxmemory-policy and the layout of the
 /// namespace; on Postgres a standby, synchronous_commit, a transaction pooler, the schema and the layout. What the role may
-/// not read is told as unverified. Exit code: 0 if nothing is wrong, 78 if the store is refused.
+/// not read is told as unverified. Then the scripts or functions of each kind are asked about a random name, which leaves nothing
+/// there; what grants write besides is tried with --write alone. Exit code: 0 if nothing is wrong, 77 if a right is missing, 78
+/// if the store is refused.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Check {
+    /// Take and give back one of each kind, under a random name, which the store forgets after its retention time
+    #[arg(long)]
+    write: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -33,12 +41,23 @@ struct Verdict {
 pub(crate) async fn check(options: &Check, target: &Target) -> Result<Exit, Failure> {
     events::keep_warnings();
     let opened = target.open_to_look().await;
-    let unverified = events::take_warnings();
     let (mut verdicts, exit) = match opened {
-        Ok(store) => (of_store(&store.capabilities()), Exit::DONE),
-        Err(failure @ (Failure::Store(_) | Failure::NotMigrated(_))) => (of_refusal(&failure), failure.exit()),
+        Ok(store) => {
+            let mut verdicts = of_store(&store.capabilities());
+            let tried = rights::tried(&*store, options.write).await;
+            let exit = tried.as_ref().map_or_else(|error| exit::of_kind(error.kind()), |()| Exit::DONE);
+            match tried {
+                Ok(()) => verdicts.push(rights::are_there(options.write)),
+                Err(error) => verdicts.push(refused(subject(&error), errors::text(&error))),
+            }
+            (verdicts, exit)
+        }
+        Err(failure @ (Failure::Store(_) | Failure::NotMigrated(_))) => {
+            (of_refusal(&failure), failure.exit())
+        }
         Err(other) => return Err(other),
     };
+    let unverified = events::take_warnings();
     verdicts.extend(unverified.into_iter().map(|detail| Verdict {
         what: "settings",
         word: "unverified",
@@ -87,12 +106,7 @@ fn of_store(store: &Capabilities) -> Vec<Verdict> {
 
 fn of_refusal(failure: &Failure) -> Vec<Verdict> {
     let (Failure::Store(error) | Failure::NotMigrated(error)) = failure else { return Vec::new() };
-    let what = match error.kind() {
-        ErrorKind::UnsafeStore | ErrorKind::ConfigMismatch | ErrorKind::Unsupported => "settings",
-        ErrorKind::Unauthorized => "credentials",
-        ErrorKind::InvalidArgument => "url",
-        _ => "connection",
-    };
+    let what = subject(error);
     let mut verdicts = Vec::new();
     if what == "settings" {
         verdicts.push(Verdict {
@@ -101,6 +115,21 @@ fn of_refusal(failure: &Failure) -> Vec<Verdict> {
             detail: error.store().unwrap_or_default().to_owned(),
         });
     }
-    verdicts.push(Verdict { what, word: "refused", detail: failure.to_string() });
+    verdicts.push(refused(what, failure.to_string()));
     verdicts
+}
+
+/// Returns what an error is about.
+fn subject(error: &stanchion::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::UnsafeStore | ErrorKind::ConfigMismatch | ErrorKind::Unsupported => "settings",
+        ErrorKind::Unauthorized if errors::tells_of_a_right(error) => "rights",
+        ErrorKind::Unauthorized => "credentials",
+        ErrorKind::InvalidArgument => "url",
+        _ => "connection",
+    }
+}
+
+fn refused(what: &'static str, detail: String) -> Verdict {
+    Verdict { what, word: "refused", detail }
 }
