@@ -5,8 +5,7 @@ use std::fs;
 use std::process;
 use std::time::Duration;
 
-use stanchion::Name;
-use stanchion::Quota;
+use stanchion::{ListOptions, Name, Quota, SemaphoreOptions, Ttl};
 
 const MIN_TTL: Duration = Duration::from_secs(2);
 /// Maximum length of a label, in bytes.
@@ -18,6 +17,31 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
     Name::new(text)
         .map(|name| name.as_str().to_owned())
         .map_err(|_| "a name has 1 to 512 bytes and no NUL".to_owned())
+}
+
+/// Reads what others are shown of a hold, or of whoever frees it.
+pub(crate) fn label(text: &str) -> Result<String, String> {
+    let is_short = text.len() <= MAX_LABEL;
+    if is_short { Ok(text.to_owned()) } else { Err(format!("a label has at most {MAX_LABEL} bytes")) }
+}
+
+/// Reads the beginning of names.
+pub(crate) fn prefix(text: &str) -> Result<String, String> {
+    let checked = ListOptions::new().prefix(text).check();
+    checked.map(|()| text.to_owned()).map_err(|_| format!("a prefix has at most {} bytes", Name::MAX_BYTES))
+}
+
+/// Reads the number of permits of a semaphore.
+pub(crate) fn permits(text: &str) -> Result<u32, String> {
+    let max = SemaphoreOptions::MAX_PERMITS;
+    let permits = text.parse().ok().filter(|permits| (1..=max).contains(permits));
+    permits.ok_or_else(|| format!("the number of permits is between 1 and {max}"))
+}
+
+/// Reads the lease of a member, which nobody renews.
+pub(crate) fn member_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = time(text)?;
+    Ttl::new(ttl).map(|_| ttl).map_err(|_| "the time of a member is between 100ms and 24h".to_owned())
 }
 
 /// Reads a length of time.
@@ -113,8 +137,16 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked() {
+    fn texts_and_numbers_are_checked() {
+        let [longest, long] = [512, 513].map(|length| "x".repeat(length));
         assert_eq!(name("a b"), Ok("a b".to_owned()));
-        assert!(name("").is_err() && name(&"x".repeat(513)).is_err());
+        assert!(name("").is_err() && name(&long).is_err());
+        assert!(label(&longest).is_ok() && label(&long).is_err());
+        assert!(prefix("").is_ok() && prefix(&longest).is_ok() && prefix(&long).is_err());
+        assert_eq!((permits("1"), permits("2147483647")), (Ok(1), Ok(i32::MAX.unsigned_abs())));
+        for wrong in ["0", "-1", "2147483648", "4294967295", "18446744073709551615", "1e3", ""] {
+            assert!(permits(wrong).is_err(), "{wrong}");
+        }
+        assert!(member_ttl("100ms").is_ok() && member_ttl("99ms").is_err() && member_ttl("25h").is_err());
     }
 }

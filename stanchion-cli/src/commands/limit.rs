@@ -41,6 +41,7 @@ pub(crate) struct Limit {
 pub(crate) async fn limit(options: &Limit, target: &Target) -> Result<Exit, Failure> {
     let quota = options.per.quota(options.burst);
     let (settings, exact) = (LimiterOptions::new(quota), quota.validate()?);
+    exact.check_cost(options.cost)?;
     let store = target.open().await?;
     let limiter = store.limiter(&options.name, settings)?;
     if options.cost == 0 {

@@ -11,7 +11,7 @@ use super::shown::millis;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::url::Target;
-use crate::values::rounded;
+use crate::values::{self, rounded};
 
 /// List the names that have state, with the numbers of holders and waiters, limits and tokens
 ///
@@ -21,7 +21,7 @@ use crate::values::rounded;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Ls {
     /// Only names that begin with this text
-    #[arg(default_value = "")]
+    #[arg(default_value = "", value_parser = values::prefix)]
     prefix: String,
     /// Only objects of this kind
     #[arg(long, value_enum)]

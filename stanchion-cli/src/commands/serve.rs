@@ -30,7 +30,7 @@ const VARIABLE: &str = "STANCHION_SERVE_TOKEN";
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Serve {
     /// Only names that begin with this text
-    #[arg(default_value = "")]
+    #[arg(default_value = "", value_parser = values::prefix)]
     prefix: String,
     /// The address and port; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]

@@ -32,7 +32,7 @@ pub(crate) struct Unlock {
     #[arg(long, value_name = "TICKET", value_parser = ticket, required_if_eq("kind", "semaphore"))]
     ticket: Option<Ticket>,
     /// Who frees it: stands in the log of this program's library (host, process id and $USER if not given)
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = values::label)]
     label: Option<String>,
     /// Do not ask
     #[arg(long, short)]

@@ -30,10 +30,10 @@ enum Action {
     /// Add a member, and print its ticket, by which any process can finish it
     Add {
         /// How long the member lives: it counts as expired if it is not finished by then (100ms to 24h)
-        #[arg(long, value_name = "TIME", value_parser = values::time, default_value = "1h")]
+        #[arg(long, value_name = "TIME", value_parser = values::member_ttl, default_value = "1h")]
         ttl: Duration,
         /// What `inspect` shows of the member
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", value_parser = values::label)]
         label: Option<String>,
     },
     /// Finish a member

@@ -38,6 +38,49 @@ fn wrong_usage_has_a_code_of_its_own() {
     }
 }
 
+/// Nobody listens at that port: whoever connects gets another code.
+#[test]
+fn c19_what_is_out_of_range_is_refused_before_anybody_is_asked() {
+    let long = "x".repeat(513);
+    for arguments in [
+        &["run", "x", "--semaphore", "0", "--", "true"][..],
+        &["run", "x", "--semaphore", "2147483648", "--", "true"],
+        &["run", "x", "--semaphore", "4294967295", "--", "true"],
+        &["run", "x", "--semaphore", "18446744073709551615", "--", "true"],
+        &["run", "x", "--ttl", "18446744073709551615s", "--", "true"],
+        &["run", "x", "--wait", "18446744073709551616s", "--", "true"],
+        &["run", "x", "--label", &long, "--", "true"],
+        &["run", &long, "--", "true"],
+        &["ls", &long],
+        &["serve", &long],
+        &["serve", "--interval", "18446744073709551615s"],
+        &["unlock", "x", "--yes", "--label", &long],
+        &["wait-group", "x", "add", "--ttl", "1ms"],
+        &["wait-group", "x", "add", "--ttl", "18446744073709551615s"],
+        &["wait-group", "x", "add", "--label", &long],
+        &["limit", "x", "--per", "0/s"],
+        &["limit", "x", "--per", "18446744073709551616/s"],
+        &["limit", "x", "--per", "9007199254740992/s"],
+        &["limit", "x", "--per", "5/s", "--burst", "9007199254740992"],
+        &["limit", "x", "--per", "5/s", "--cost", "6"],
+        &["limit", "x", "--per", "5/s", "--cost", "18446744073709551615", "--wait", "1s"],
+        &["bench", "--time", "18446744073709551615s"],
+    ] {
+        let output = stanchion(&[&["--url", "redis://127.0.0.1:1/"], arguments].concat());
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {output:?}");
+    }
+}
+
+/// The longest time that can be written is as long as it takes.
+#[test]
+fn a_wait_may_be_of_any_length() {
+    let fixture = Fixture::redis();
+    let ever = "18446744073709551615s";
+    assert_eq!(fixture.code(&["run", "NAME", "--wait", ever, "--", "true"]), 0);
+    assert_eq!(fixture.code(&["limit", "NAME", "--per", "1/s", "--wait", ever]), 0);
+    assert_eq!(fixture.code(&["wait-group", "NAME", "wait", "--wait", ever]), 0);
+}
+
 #[test]
 fn no_terminal_escape_is_written() {
     let fixture = Fixture::redis();
@@ -153,7 +196,7 @@ fn errors_name_options_and_no_methods(fixture: &Fixture) {
         (&["run", "NAME", "--label", &long, "--", "true"], 64),
         (&["wait-group", "NAME", "add", "--ttl", "1ms"], 64),
         (&["wait-group", "NAME", "add", "--label", &long], 64),
-        (&["unlock", "NAME", "--yes", "--label", &long], 1),
+        (&["unlock", "NAME", "--yes", "--label", &long], 64),
         (&["ls", &long], 64),
     ] {
         let output = fixture.output(arguments);

@@ -41,7 +41,7 @@ pub(crate) struct Run {
     #[arg(value_parser = values::name)]
     name: String,
     /// Let up to N commands of this name run at a time: a semaphore, not a mutex
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::permits)]
     semaphore: Option<u32>,
     /// Wait at most this long for the turn (0s: one attempt); without, as long as it takes
     #[arg(long, value_name = "TIME", value_parser = values::time)]
@@ -50,7 +50,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TIME", value_parser = values::ttl)]
     ttl: Option<Duration>,
     /// What others are shown of this hold (host, process id and program if not given)
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = values::label)]
     label: Option<String>,
     /// Do not wait: exit with 75 if the lock is held or waited for
     #[arg(long, conflicts_with = "wait")]

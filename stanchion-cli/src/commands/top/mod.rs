@@ -37,7 +37,7 @@ const FRAME: Duration = Duration::from_millis(250);
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Top {
     /// Only names that begin with this text
-    #[arg(default_value = "")]
+    #[arg(default_value = "", value_parser = values::prefix)]
     prefix: String,
     /// Time between two looks at the store
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
