@@ -142,12 +142,22 @@ fn of_hidden_child(pid: Pid) -> Process {
 /// Kills the groups of these processes, but not that of this process. A process that starts another one and ends has a new number
 /// whenever it is looked for, but stays in its group.
 pub(crate) fn kill_groups(processes: &[Process]) {
-    let own = getpgid(None).map_or(0, |group| group.as_raw_nonzero().get());
-    let groups: HashSet<_> = processes.iter().map(|process| process.group).collect();
-    for group in groups.into_iter().filter(|group| *group != own).filter_map(Pid::from_raw) {
+    let Ok(own) = getpgid(None) else { return };
+    for group in other_groups(processes, own) {
         // It may have ended by now, or be another user's.
         let _ = kill_process_group(group, Signal::KILL);
     }
+}
+
+/// Returns the groups of these processes that may be signalled as a whole. To the kernel group 0 is that of whoever signals, and group
+/// 1 means every process: a process that entered this container from outside shows the first, the container's own first process the
+/// second.
+fn other_groups(processes: &[Process], own: Pid) -> HashSet<Pid> {
+    let groups = processes
+        .iter()
+        .map(|process| process.group)
+        .filter(|group| *group > Pid::INIT.as_raw_nonzero().get());
+    groups.filter_map(Pid::from_raw).filter(|group| *group != own).collect()
 }
 
 /// Sends a signal to a group of which a descendant is a member; does nothing if there is none.
@@ -211,6 +221,21 @@ mod tests {
             assert_eq!(parsed(pid, &stat(&rest.replacen('S', "Z", 1))), Some(process));
         }
         assert_eq!(parsed(pid, b""), None);
+    }
+
+    #[test]
+    fn neither_everybody_nor_the_own_group_is_signalled() {
+        let own = getpgid(None).unwrap();
+        let of_group = |group: i32| Process { group, ..of_hidden_child(own) };
+        let number = own.as_raw_nonzero().get();
+        assert_eq!(other_groups(&[i32::MIN, -1, 0, 1, number].map(of_group), own), HashSet::new());
+        let other = Pid::from_raw(number + 1).unwrap();
+        assert_eq!(other_groups(&[0, 1, number, number + 1].map(of_group), own), HashSet::from([other]));
+        // Of a child that is gone no group is known.
+        let mut child = process::Command::new("true").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        child.wait().unwrap();
+        assert_eq!(other_groups(&[of_hidden_child(pid)], own), HashSet::new());
     }
 
     /// As of a process that was started after the look.
