@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::process::Signal;
 use stanchion_web::Dashboard;
 use tokio::net::TcpListener;
 
@@ -22,7 +23,8 @@ const VARIABLE: &str = "STANCHION_SERVE_TOKEN";
 /// Serve a live web page of names, holders, leases, queues and limiters, a JSON API and metrics
 ///
 /// The page needs nothing from elsewhere. It looks at the store all the time, as `ls` does, and asks for the holders of up to 500 names
-/// in each look; after a long look it pauses for four times that length. Ctrl-C ends it. JSON is at api/v1/names,
+/// in each look; after a long look it pauses for four times that length. Ctrl-C and SIGTERM end it
+/// with exit code 0, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 with 128 and their number. JSON is at api/v1/names,
 /// OpenMetrics at metrics.
 ///
 /// On an address of this machine alone everybody on it can read; on any other address a token is needed, for all requests. There is no
@@ -76,12 +78,19 @@ pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Fail
     message(format_args!("serving http://{address}/"));
     tokio::select! {
         // A viewer's stream has no end to wait for.
-        _ = signals.ends_waiting() => Ok(Exit::DONE),
+        signal = signals.ends_waiting() => Ok(end_by(signal)),
         served = axum::serve(listener, router) => {
             served.map(|()| Exit::DONE).map_err(Failure::system("the page cannot be served"))
         }
         () = looks => Ok(Exit::INTERNAL),
     }
+}
+
+/// Returns the exit code after a signal. A service manager ends a server by `SIGTERM`, a user by Ctrl-C: that is a success. By any other
+/// signal it ends as a program does that does not know it, and may be started again.
+fn end_by(signal: Exit) -> Exit {
+    let is_wish = [Signal::INT, Signal::TERM].iter().any(|wish| signal == Exit::signal(wish.as_raw()));
+    if is_wish { Exit::DONE } else { signal }
 }
 
 fn token(options: &Serve) -> Result<String, Failure> {

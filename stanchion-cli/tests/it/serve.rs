@@ -58,9 +58,13 @@ impl Page {
     }
 
     /// Ends it as a service manager does; returns its exit code.
-    fn end(mut self) -> i32 {
+    fn end(self) -> i32 {
+        self.end_by(Signal::TERM)
+    }
+
+    fn end_by(mut self, signal: Signal) -> i32 {
         let pid = Pid::from_raw(self.process.id().cast_signed()).unwrap();
-        kill_process(pid, Signal::TERM).unwrap();
+        kill_process(pid, signal).unwrap();
         self.process.wait(FOR_EVER).unwrap().unwrap().code().unwrap()
     }
 }
@@ -111,6 +115,21 @@ fn what_everybody_could_reach_needs_a_token(fixture: &Fixture) {
     fs::write(&empty, "\n").unwrap();
     let (code, errors) = refused(&["--listen", "0.0.0.0:0", "--token-file", empty.to_str().unwrap()]);
     assert_eq!((code, &*errors), (Some(64), "stanchion: the first line of the token's file is empty\n"));
+}
+
+#[test]
+fn only_the_signals_that_ask_for_an_end_are_a_success() {
+    let fixture = Fixture::redis();
+    for (signal, code) in [
+        (Signal::TERM, 0),
+        (Signal::INT, 0),
+        (Signal::HUP, 129),
+        (Signal::QUIT, 131),
+        (Signal::USR1, 138),
+        (Signal::USR2, 140),
+    ] {
+        assert_eq!(Page::start(&fixture, &[]).end_by(signal), code, "{signal:?}");
+    }
 }
 
 #[test]
