@@ -6,10 +6,12 @@ use axum::routing::{MethodRouter, get};
 use http::header::CONTENT_TYPE;
 
 const CSS: &str = "text/css; charset=utf-8";
+const SVG: &str = "image/svg+xml; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 
 /// The path, the type and the text of each file beside the page itself.
-pub(crate) const FILES: [(&str, &str, &str); 8] = [
+pub(crate) const FILES: [(&str, &str, &str); 9] = [
+    ("/page.svg", SVG, include_str!("page/page.svg")),
     ("/page.css", CSS, include_str!("page/page.css")),
     ("/page.js", JS, include_str!("page/page.js")),
     ("/list.js", JS, include_str!("page/list.js")),

@@ -153,7 +153,7 @@ async fn metrics_have_totals_by_kind() {
 async fn the_page_needs_nothing_from_elsewhere() {
     let router = dashboard(&store()).into_router().unwrap();
     let scripts = ["/page.js", "/list.js", "/model.js", "/rows.js", "/search.js", "/server.js", "/text.js"];
-    let others = [("/", "text/html"), ("/page.css", "text/css")];
+    let others = [("/", "text/html"), ("/page.css", "text/css"), ("/page.svg", "image/svg+xml")];
     for (path, kind) in scripts.map(|path| (path, "text/javascript")).into_iter().chain(others) {
         let file = get(&router, path).await;
         assert_eq!(file.status, StatusCode::OK);
@@ -170,6 +170,18 @@ async fn the_page_needs_nothing_from_elsewhere() {
     }
 }
 
+/// A browser asks for `/favicon.ico` of any page that names no icon.
+#[tokio::test]
+async fn the_page_names_an_icon_that_its_policy_allows() {
+    let router = dashboard(&store()).token(TOKEN).token_to_read(true).into_router().unwrap();
+    let page = get(&router, "/").await;
+    assert!(page.body.contains(r#"<link rel="icon" href="page.svg" type="image/svg+xml">"#), "{}", page.body);
+    assert!(page.header("content-security-policy").contains("; img-src 'self';"));
+    let icon = get(&router, "/page.svg").await;
+    assert_eq!(icon.status, StatusCode::OK, "a browser sends no token with it");
+    assert!(icon.body.starts_with("<svg ") && !icon.body.contains("<script"), "{}", icon.body);
+}
+
 #[tokio::test]
 async fn a_nested_page_finds_its_files() {
     let inner = || dashboard(&store()).token(TOKEN).token_to_read(true).into_router().unwrap();
@@ -184,7 +196,7 @@ async fn a_nested_page_finds_its_files() {
     ] {
         let page = get(&router, path).await;
         assert_eq!(page.status, StatusCode::OK, "{path}");
-        for file in ["page.css", "page.js"] {
+        for file in ["page.css", "page.js", "page.svg"] {
             assert!(page.body.contains(&format!("\"{folder}{file}\"")), "{}", page.body);
             let file = format!("{}/{file}", path.trim_end_matches('/'));
             assert_eq!(get(&router, &file).await.status, StatusCode::OK, "{file}");
