@@ -62,7 +62,8 @@
 //! for the longest time ago. Without a viewer the store is not looked at, except by [`Dashboard::watch`]. After a look that took
 //! long there is a pause of four times that length, of the same length if it failed.
 //!
-//! Where there are more names, a viewer can search the whole store by kind and beginning: such a search looks in the same way, for as
+//! Where there are more names, each kind has an equal share of what is shown, which names in use have before idle ones: idle limiters, however
+//! many, hide no mutex that is held. For that the kinds are listed one by one as well. See [`Overview`]. And a viewer can search the whole store by kind and beginning: such a search looks in the same way, for as
 //! long as it is on the page, and of several searches one looks at a time.
 //!
 //! # What is not guaranteed
@@ -73,6 +74,7 @@ mod api;
 mod look;
 mod messages;
 mod metrics;
+mod overview;
 mod page;
 mod row;
 mod search;
@@ -87,6 +89,7 @@ use stanchion_core::{Error, Result, Store};
 
 use self::access::Access;
 use self::look::{Scope, Watch};
+pub use self::overview::{Overview, Seen};
 use self::search::Searches;
 
 /// Bounds of the interval.

@@ -10,6 +10,7 @@ use serde::Serialize;
 use stanchion_core::clock::{Instant, now, sleep_until};
 use stanchion_core::{Inspection, Kind, ListOptions, Result, Store, StoreExt as _};
 
+use crate::overview::{Overview, Seen};
 use crate::row::{Key, Millis, Row, has_holders, millis, number};
 
 /// Maximum number of names that a look has.
@@ -103,7 +104,11 @@ impl Watch {
 
     /// Returns the time.
     pub(crate) fn now(&self) -> Millis {
-        BEGIN + millis(now().saturating_duration_since(self.origin))
+        self.reading(now())
+    }
+
+    fn reading(&self, at: Instant) -> Millis {
+        BEGIN + millis(at.saturating_duration_since(self.origin))
     }
 
     /// Returns the latest look, or a new one if that is due. Of several callers one looks and the others wait for it; if it
@@ -151,24 +156,17 @@ impl Watch {
     }
 
     async fn list(&self, before: &Look) -> Result<(BTreeMap<Key, Arc<Row>>, bool)> {
-        let mut rows = BTreeMap::new();
-        let mut options = ListOptions::new().prefix(&self.scope.prefix).page(ListOptions::MAX_PAGE);
+        let mut options = ListOptions::new().prefix(&self.scope.prefix);
         options.kind = self.scope.kind;
-        let mut pages = self.store.pages(options);
-        while let Some(page) = pages.next().await? {
-            let at = self.now();
-            for listed in &page.entries {
-                let key = (listed.kind.as_str(), listed.name.as_str().to_owned());
-                if rows.len() >= MAX_NAMES && !rows.contains_key(&key) {
-                    return Ok((rows, true));
-                }
-                let known = before.rows.get(&key);
-                let row = Row::new(listed, at, known.map(AsRef::as_ref));
-                let unchanged = known.filter(|known| ***known == row).map(Arc::clone);
-                rows.insert(key, unchanged.unwrap_or_else(|| Arc::new(row)));
-            }
-        }
-        Ok((rows, false))
+        let Overview { names, is_cut } = Overview::take(&*self.store, &options, MAX_NAMES).await?;
+        let of = |Seen { listed, at }: &Seen| {
+            let key = (listed.kind.as_str(), listed.name.as_str().to_owned());
+            let known = before.rows.get(&key);
+            let row = Row::new(listed, self.reading(*at), known.map(AsRef::as_ref));
+            let unchanged = known.filter(|known| ***known == row).map(Arc::clone);
+            (key, unchanged.unwrap_or_else(|| Arc::new(row)))
+        };
+        Ok((names.iter().map(of).collect(), is_cut))
     }
 
     /// Asks for the holds of the names that have changed, and then of those that were asked for the longest time ago. Returns the

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use stanchion_core::{LimiterOptions, MutexOptions, Quota, Store};
+use stanchion_core::{LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, WaitGroupOptions};
 
 use crate::access::{free, unlocks};
 use crate::common::{dashboard, get, store};
@@ -58,6 +58,27 @@ async fn the_whole_store_is_searched_where_not_all_names_are_shown() {
             assert_eq!(get(&router, &path).await.status, StatusCode::BAD_REQUEST, "{path}");
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_in_use_is_shown_before_what_is_idle() {
+    let store = store();
+    // Idle semaphores, more than three pages of them, which a listing has before the names in use.
+    for number in 0..3_100 {
+        let semaphore = store.semaphore(&format!("many/{number}"), SemaphoreOptions::new(1)).unwrap();
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+    }
+    let permit = store.semaphore("wanted", SemaphoreOptions::new(2)).unwrap().acquire().await.unwrap();
+    let member = store.wait_group("wanted", WaitGroupOptions::new()).unwrap().add().await.unwrap();
+    let router = dashboard(&store).into_router().unwrap();
+    let all = get(&router, "/api/v1/names").await.json();
+    assert_eq!((names(&all).len(), &all["more"]), (2_000, &true.into()));
+    for (kind, ticket) in [("semaphore", permit.ticket()), ("wait_group", member.ticket())] {
+        let row = names(&all).iter().find(|row| row["kind"] == kind && row["name"] == "wanted");
+        assert_eq!(row.unwrap()["holds"][0]["ticket"], ticket.to_string());
+    }
+    let metrics = get(&router, "/metrics").await.body;
+    assert!(metrics.contains("stanchion_store_holds{kind=\"semaphore\"} 1\n"), "{metrics}");
 }
 
 #[tokio::test]

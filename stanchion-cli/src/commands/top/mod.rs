@@ -32,8 +32,9 @@ const FRAME: Duration = Duration::from_millis(250);
 /// Watch names, holders, leases, queues and limiters as they change
 ///
 /// Keys: up and down (or k and j) choose, Enter shows all holders, f frees the chosen hold after a question, s sorts by the next
-/// column, / filters by a part of the name, Esc goes back, Space pauses, q quits. Up to 2,000 names are shown; each refresh looks at
-/// all keys of the server, in small parts, and asks for the holders of the names on the screen.
+/// column, / filters by a part of the name, Esc goes back, Space pauses, q quits. Each refresh looks at all keys of the server, in small
+/// parts, and asks for the holders of the names on the screen. Up to 2,000 names are shown; where there are more, each kind has a share,
+/// those in use come before idle ones, and a refresh looks at the keys once more for each kind.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Top {
     /// Only names that begin with this text
@@ -88,6 +89,10 @@ async fn watch(options: &Top, store: &dyn Store, terminal: &mut DefaultTerminal)
             }
             snapshot = ready(&mut looking) => {
                 looking = None;
+                // It listed each kind by itself as well: looks must not be all that the store does.
+                if snapshot.is_cut {
+                    next_look = next_look.max(clock::now() + snapshot.took);
+                }
                 model.update(snapshot);
                 if let Some(warning) = events::take_warnings().pop() {
                     model.say(warning);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use stanchion::spi::clock;
 use stanchion::{Holder, Kind, ListOptions, Listed, Store, StoreExt as _};
+use stanchion_web::Overview;
 
 use crate::errors;
 
@@ -49,21 +50,12 @@ pub(super) struct Snapshot {
 pub(super) async fn take(store: &dyn Store, prefix: &str, on_screen: Vec<Key>) -> Snapshot {
     let start = clock::now();
     let (mut listed, mut error, mut is_cut) = (HashMap::new(), None, false);
-    let mut pages = store.pages(ListOptions::new().prefix(prefix).page(ListOptions::MAX_PAGE));
-    loop {
-        match pages.next().await {
-            // A name may come twice.
-            Ok(Some(page)) => listed.extend(page.entries.into_iter().map(|one| (key(&one), one))),
-            Ok(None) => break,
-            Err(cause) => {
-                error = Some(errors::text(&cause));
-                break;
-            }
+    match Overview::take(store, &ListOptions::new().prefix(prefix), MOST).await {
+        Ok(overview) => {
+            is_cut = overview.is_cut;
+            listed.extend(overview.names.into_iter().map(|seen| (key(&seen.listed), seen.listed)));
         }
-        if listed.len() >= MOST {
-            is_cut = true;
-            break;
-        }
+        Err(cause) => error = Some(errors::text(&cause)),
     }
     let mut held = HashMap::new();
     for key in on_screen {
@@ -81,4 +73,31 @@ pub(super) async fn take(store: &dyn Store, prefix: &str, on_screen: Vec<Key>) -
 
 fn key(listed: &Listed) -> Key {
     (listed.kind, listed.name.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use stanchion::SemaphoreOptions;
+    use stanchion::memory::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test owns its runtime")]
+    fn idle_names_hide_none_that_is_held() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = MemoryStore::new();
+            for number in 0..MOST + 1_100 {
+                let semaphore = store.semaphore(&format!("a {number}"), SemaphoreOptions::new(1)).unwrap();
+                semaphore.acquire().await.unwrap().release().await.unwrap();
+            }
+            let permit = store.semaphore("z", SemaphoreOptions::new(2)).unwrap().acquire().await.unwrap();
+            let key = (Kind::Semaphore, "z".to_owned());
+            let seen = take(&store, "", vec![key.clone()]).await;
+            assert_eq!((seen.rows.len(), seen.is_cut), (MOST, true));
+            let row = seen.rows.iter().find(|row| row.key() == key).unwrap();
+            assert_eq!(row.holders[0].ticket, Some(permit.ticket()));
+        });
+    }
 }
