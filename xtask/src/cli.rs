@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Check,
     /// Check that the crates can be published: features, packages, licences, and what `check` says of their docs
     Release,
+    /// Build the program `stanchion` for this machine, and pack it with licences, manual and completions
+    Archive,
     /// Run a part of the conformance suite on a Redis and a Postgres in containers
     Containers(Containers),
     /// Print the contract's clauses and their test cases, store by store

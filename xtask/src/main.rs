@@ -1,5 +1,6 @@
 //! Commands for contributors: `cargo xtask <command>`.
 
+mod archive;
 mod bench;
 mod check;
 mod cli;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Api(options) => published::check_api(options.write),
         Command::Check => check::run(),
         Command::Release => published::release::run(),
+        Command::Archive => archive::run(),
         Command::Containers(options) if options.build => containers::build(),
         Command::Containers(_) => containers::run(),
         Command::Coverage => coverage::run(),

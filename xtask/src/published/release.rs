@@ -2,6 +2,7 @@
 
 use super::{Package, packages};
 use crate::Outcome;
+use crate::archive;
 use crate::published;
 use crate::stage::Stages;
 use crate::workspace::cargo;
@@ -18,6 +19,7 @@ pub(crate) fn run() -> Outcome {
     let mut package = cargo(&["package", "--locked", "--allow-dirty"]);
     package.args(packages.iter().flat_map(|package| ["--package", &package.name]));
     stages.command("packages", &mut package)?;
+    stages.run("archive", archive::run)?;
     Ok(stages.summary())
 }
 
