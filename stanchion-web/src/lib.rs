@@ -60,7 +60,8 @@
 //! All viewers share one look at a time. A look lists all names that have state, up to 2,000, which costs as much as
 //! [`Store::list`] does, and asks for the holds of up to 500 of them: those that have changed, then those that were asked
 //! for the longest time ago. Without a viewer the store is not looked at, except by [`Dashboard::watch`]. After a look that took
-//! long there is a pause of four times that length, of the same length if it failed.
+//! long there is a pause of four times that length, of the same length if it failed. A look fails at the first request that finds the
+//! store away, so that an outage is told within the time limit of one or two requests.
 //!
 //! Where there are more names, each kind has an equal share of what is shown, which names in use have before idle ones: idle limiters, however
 //! many, hide no mutex that is held. For that the kinds are listed one by one as well. See [`Overview`]. And a viewer can search the whole store by kind and beginning: such a search looks in the same way, for as

@@ -8,7 +8,7 @@ use async_lock::Mutex;
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 use stanchion_core::clock::{Instant, now, sleep_until};
-use stanchion_core::{Inspection, Kind, ListOptions, Result, Store, StoreExt as _};
+use stanchion_core::{ErrorKind, Inspection, Kind, ListOptions, Result, Store, StoreExt as _};
 
 use crate::overview::{Overview, Seen};
 use crate::row::{Key, Millis, Row, has_holders, millis, number};
@@ -135,24 +135,28 @@ impl Watch {
     async fn take(&self, before: &Look) -> Look {
         let _turn = self.turn.lock().await;
         let start = now();
-        let mut look = before.clone();
+        let mut look = match self.seen(before).await {
+            Ok(look) => look,
+            Err(error) => Look { error: Some(error.to_string()), ..before.clone() },
+        };
         look.number += 1;
-        match self.list(before).await {
-            Ok((rows, more)) => {
-                (look.rows, look.more, look.error) = (rows, more, None);
-                look.inspected.retain(|key, _| look.rows.contains_key(key));
-                let begun = self.inspect(&mut look, before).await;
-                look.at = self.now();
-                look.add_point(before, begun);
-            }
-            Err(error) => look.error = Some(error.to_string()),
-        }
         let end = now();
         look.took = end.saturating_duration_since(start);
         // A store that is away has no work by this, and its return is to be seen soon.
         let pause = if look.error.is_some() { look.took } else { look.took * PAUSE };
         look.due = end + self.interval.max(pause);
         look
+    }
+
+    /// Looks at all names, and at the holds of some.
+    async fn seen(&self, before: &Look) -> Result<Look> {
+        let (rows, more) = self.list(before).await?;
+        let mut look = Look { rows, more, error: None, ..before.clone() };
+        look.inspected.retain(|key, _| look.rows.contains_key(key));
+        let begun = self.inspect(&mut look, before).await?;
+        look.at = self.now();
+        look.add_point(before, begun);
+        Ok(look)
     }
 
     async fn list(&self, before: &Look) -> Result<(BTreeMap<Key, Arc<Row>>, bool)> {
@@ -171,7 +175,10 @@ impl Watch {
 
     /// Asks for the holds of the names that have changed, and then of those that were asked for the longest time ago. Returns the
     /// number of holds that have begun.
-    async fn inspect(&self, look: &mut Look, before: &Look) -> u64 {
+    ///
+    /// # Errors
+    /// Of a store that went away meanwhile. Each further request would take its whole time limit.
+    async fn inspect(&self, look: &mut Look, before: &Look) -> Result<u64> {
         let counts = |row: &Row| (row.holders, row.waiters);
         let held = look.rows.values().filter(|row| has_holders(row.kind) && row.holders != Some(0));
         let mut held: Vec<_> = held
@@ -187,7 +194,7 @@ impl Watch {
         let mut answers = stream::iter(asked).buffer_unordered(CONCURRENT);
         let mut begun = 0;
         while let Some(answer) = answers.next().await {
-            let Some((key, state, at)) = answer else { continue };
+            let Some((key, state, at)) = answer? else { continue };
             if let Some(row) = look.rows.get_mut(&key) {
                 let mut closer = Row::clone(row);
                 begun += closer.inspected(&state, at);
@@ -197,15 +204,24 @@ impl Watch {
             }
             look.inspected.insert(key, at);
         }
-        begun
+        Ok(begun)
     }
 
     /// Asks for the holds of a name. A name that cannot be told shows what is known of it.
-    async fn ask(&self, key: Key) -> Option<(Key, Inspection, Millis)> {
-        let kind = Kind::ALL.iter().copied().find(|kind| kind.as_str() == key.0)?;
-        let state = self.store.inspect(kind, &key.1).await.ok()?;
-        Some((key, state, self.now()))
+    async fn ask(&self, key: Key) -> Result<Option<(Key, Inspection, Millis)>> {
+        let kind = Kind::ALL.iter().copied().find(|kind| kind.as_str() == key.0);
+        let Some(kind) = kind else { return Ok(None) };
+        match self.store.inspect(kind, &key.1).await {
+            Ok(state) => Ok(Some((key, state, self.now()))),
+            Err(error) if is_outage(error.kind()) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
+}
+
+/// Returns whether an error is about the store rather than about the name that was asked for.
+fn is_outage(kind: ErrorKind) -> bool {
+    kind.is_retryable() || kind == ErrorKind::Closed
 }
 
 impl Look {

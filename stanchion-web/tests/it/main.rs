@@ -10,5 +10,6 @@ mod access;
 mod answers;
 mod common;
 mod events;
+mod faulty;
 mod outage;
 mod search;
