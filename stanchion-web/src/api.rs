@@ -22,12 +22,14 @@ use crate::row::{Millis, Row, has_holders, millis};
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
+    /// The kind, where it is an error of the library.
+    kind: Option<ErrorKind>,
     text: String,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into() }
+        Self { status, kind: None, text: text.into() }
     }
 
     pub(crate) fn unauthorized() -> Self {
@@ -45,7 +47,7 @@ impl From<Error> for Refusal {
             _ => StatusCode::BAD_GATEWAY,
         };
         // No error of the library contains a password.
-        Self::new(status, error.to_string())
+        Self { kind: Some(error.kind()), ..Self::new(status, error.to_string()) }
     }
 }
 
@@ -57,7 +59,7 @@ impl From<JsonRejection> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let body = Json(json!({ "error": self.text }));
+        let body = Json(json!({ "error": self.text, "kind": self.kind.map(ErrorKind::as_str) }));
         if self.status == StatusCode::UNAUTHORIZED {
             return (self.status, [(WWW_AUTHENTICATE, "Bearer")], body).into_response();
         }

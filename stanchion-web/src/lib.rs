@@ -35,7 +35,9 @@
 //! | `/api/v1/unlock` | by `POST` of `{"kind", "name", "ticket"}`: ends that hold; `{"freed": true}` or `false` |
 //! | `/metrics` | totals by kind, as OpenMetrics; without them while the store is away |
 //!
-//! A refusal has a status of its own and `{"error": "…"}`. A name is told as:
+//! A refusal has a status of its own and `{"error": "…", "kind": "…"}`, where `kind` is the [kind](stanchion_core::ErrorKind::as_str) of an
+//! error of the library, otherwise `null`. After `unknown`, and after an answer 5xx that a proxy gives in the place of the dashboard, the
+//! hold may have been ended or not. A name is told as:
 //!
 //! | field | is |
 //! | --- | --- |

@@ -208,6 +208,7 @@ export function askFree(row, hold) {
   ask.showModal();
 }
 
+// Returns what came of it. A proxy that gave up says nothing of what the server did: only the server's own words are a no.
 async function free({ kind, name, ticket, label }) {
   const lock = `${KINDS[kind].one} ${shown(name)}`;
   const headers = { "Content-Type": "application/json", ...authorization() };
@@ -217,9 +218,12 @@ async function free({ kind, name, ticket, label }) {
     askToken("Freeing needs a token. Give it, then free again.");
     return `Not freed: a token is needed for the ${lock}.`;
   }
-  const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) return `Not freed: ${shown(String(said.error ?? `the server answers ${answer.status}`))}`;
-  return said.freed ? `Freed the ${lock}, held by ${label}.` : `Nothing to free: ${label} does not hold the ${lock} any more.`;
+  const said = (await answer.json().catch(() => null)) ?? {};
+  if (answer.ok && said.freed === true) return `Freed the ${lock}, held by ${label}.`;
+  if (answer.ok && said.freed === false) return `Nothing to free: ${label} does not hold the ${lock} any more.`;
+  const why = typeof said.error === "string" ? shown(said.error) : `the server answers ${answer.status}`;
+  const isNo = answer.status >= 400 && (answer.status < 500 || (typeof said.kind === "string" && said.kind !== "unknown"));
+  return isNo ? `Not freed: ${why}` : `Not known whether it was freed; look again: ${why}`;
 }
 
 $("ask-no").addEventListener("click", () => ask.close());
@@ -230,7 +234,7 @@ $("ask-yes").addEventListener("click", async () => {
   try {
     said = await free(target);
   } catch {
-    said = "Not known whether it was freed: the server cannot be reached.";
+    said = "Not known whether it was freed; look again: the server cannot be reached.";
   }
   ask.close();
   say("result", said);

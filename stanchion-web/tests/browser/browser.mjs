@@ -9,7 +9,7 @@
 // --queue NAME     somebody waits for that name, moves up when another holder comes, and somebody joins
 // --running NAME   the lease bar of that name runs down
 // --gone NAME      a row of that name goes away
-// --free NAME      the first hold of that name is freed through the page, with the token
+// --free NAME      a lost answer is not told as a no, and then the first hold of that name is freed through the page, with the token
 // --search NAME    a name that is not among those shown is found in the whole store
 // --frames S       prints the frame times of S seconds, beside those of an empty page
 // --shots DIR      keeps screenshots: wide, light and dark, and 360 pixels wide
@@ -57,6 +57,8 @@ const browser = await puppeteer.launch({
 const page = await browser.newPage();
 const asked = new Set();
 const errors = [];
+// The answer to a freeing that does not get to the server.
+let inPlace = null;
 page.on("request", (request) => asked.add(request.url()));
 page.on("pageerror", (error) => errors.push(String(error)));
 page.on("dialog", (dialog) => {
@@ -64,8 +66,9 @@ page.on("dialog", (dialog) => {
   dialog.dismiss();
 });
 page.on("console", (message) => {
-  // A refused token is what --token begins with.
-  const expected = message.text().includes("401") && flags.token;
+  // A refused token is what --token begins with, and lost answers are what --free does.
+  const status = /status of (\d+)/.exec(message.text())?.[1];
+  const expected = (status === "401" && flags.token) || (["403", "502", "503", "504"].includes(status) && flags.free);
   if (message.type() === "error" && !expected) errors.push(message.text());
 });
 
@@ -173,7 +176,15 @@ async function search(name) {
   return said;
 }
 
-async function free(name) {
+// Types the token into the form.
+async function giveToken() {
+  demand(flags.token, "it needs a token");
+  await page.type("#token", flags.token);
+  await page.keyboard.press("Enter");
+}
+
+// Frees the first hold of a name, and returns what the page says of it.
+async function press(name) {
   await until((name) => window.rowNamed(name), name);
   await page.evaluate((name) => {
     const button = window.rowNamed(name).querySelector(".name");
@@ -184,16 +195,43 @@ async function free(name) {
   await until(() => document.activeElement.id === "ask-no");
   await page.click("#ask-yes");
   await until(() => document.getElementById("result").textContent !== "");
-  if (await page.evaluate(() => !document.getElementById("token-form").hidden)) {
-    demand(flags.token, "it needs a token");
-    await page.type("#token", flags.token);
-    await page.keyboard.press("Enter");
-    await page.evaluate((name) => window.rowNamed(name).querySelector(".details .free").click(), name);
-    await until(() => document.activeElement.id === "ask-no");
-    await page.click("#ask-yes");
-    await until(() => document.getElementById("result").textContent !== "");
+  return page.$eval("#result", (node) => node.textContent);
+}
+
+async function lostAnswers(name) {
+  const json = (status, body) => ({ status, contentType: "application/json", body: JSON.stringify(body) });
+  const answer = (request) => {
+    if (request.url().endsWith("/unlock")) request.respond(inPlace);
+    else request.continue();
+  };
+  await page.setRequestInterception(true);
+  page.on("request", answer);
+  try {
+    for (const [given, begin] of [
+      [json(502, { error: "outcome unknown", kind: "unknown" }), "Not known whether"],
+      [{ status: 504, contentType: "text/html", body: "<h1>Gateway Timeout</h1>" }, "Not known whether"],
+      [json(502, { error: "upstream" }), "Not known whether"],
+      [{ status: 200, contentType: "text/html", body: "<h1>Log in</h1>" }, "Not known whether"],
+      [json(503, { error: "store unavailable", kind: "unavailable" }), "Not freed"],
+      [json(403, { error: "no", kind: null }), "Not freed"],
+    ]) {
+      inPlace = given;
+      const said = await press(name);
+      demand(said.startsWith(begin), `to ${given.status} ${given.body} the page says: ${said}`);
+    }
+  } finally {
+    page.off("request", answer);
+    await page.setRequestInterception(false);
+    inPlace = null;
   }
-  const said = await page.$eval("#result", (node) => node.textContent);
+}
+
+async function free(name) {
+  let said = await press(name);
+  if (await page.evaluate(() => !document.getElementById("token-form").hidden)) {
+    await giveToken();
+    said = await press(name);
+  }
   demand(said.startsWith("Freed"), said);
   return said;
 }
@@ -237,8 +275,7 @@ await page.goto(url);
 await check("connects", async () => {
   await until(() => document.body.classList.contains("connected") || !document.getElementById("token-form").hidden);
   if (!(await page.evaluate(() => document.body.classList.contains("connected")))) {
-    await page.type("#token", flags.token);
-    await page.keyboard.press("Enter");
+    await giveToken();
   }
   await until(() => document.body.classList.contains("connected"));
 });
@@ -247,6 +284,7 @@ await check("names are text", names);
 await check("keys", keys);
 if (flags.queue) await check(`somebody joins the queue of ${flags.queue} and moves up`, () => queue(flags.queue));
 if (flags.running) await check(`the bar of ${flags.running} runs down`, () => running(flags.running));
+if (flags.free) await check("a lost answer is no no", () => lostAnswers(flags.free));
 if (flags.free) await check(`${flags.free} is freed`, () => free(flags.free));
 if (flags.gone) await check(`${flags.gone} goes away`, async () => void (await until((name) => !window.rowNamed(name), flags.gone)));
 if (flags.search) await check(`${flags.search} is found in the whole store`, () => search(flags.search));

@@ -1,13 +1,17 @@
 //! Who may read, and who may free.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use axum::Router;
 use axum::body::Body;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
-use stanchion_core::{ErrorKind, MutexOptions, SemaphoreOptions, WaitGroupOptions};
+use stanchion_core::{ErrorKind, MutexOptions, SemaphoreOptions, Store, WaitGroupOptions};
 use stanchion_web::Dashboard;
 
 use crate::common::{Answer, TOKEN, dashboard, get, request, send, store};
+use crate::faulty::FaultyStore;
 
 pub(crate) fn unlocks(dashboard: Dashboard) -> Router {
     dashboard.token(TOKEN).allow_unlock("an operator").into_router().unwrap()
@@ -97,6 +101,23 @@ async fn nothing_is_freed_without_the_token_or_for_another_site() {
         assert_eq!(send(&router, post(&body, &headers)).await.status, StatusCode::OK, "{own:?}");
     }
     assert!(!guard.is_held());
+}
+
+/// The request was carried out, and its answer was lost: whoever asked must not take it for a no (C3).
+#[tokio::test]
+async fn an_unknown_outcome_is_told_as_one() {
+    let faulty = FaultyStore::default();
+    faulty.faults.loses_answers.store(true, Ordering::Relaxed);
+    let store: Arc<dyn Store> = Arc::new(faulty);
+    let router = unlocks(dashboard(&store));
+    let guard = store.mutex("a", MutexOptions::new()).unwrap().lock().await.unwrap();
+    let answer = free(&router, "mutex", "a", &guard.ticket().to_string()).await;
+    assert_eq!((answer.status, &answer.json()["kind"]), (StatusCode::BAD_GATEWAY, &"unknown".into()));
+    guard.lost().await;
+    let refused = free(&router, "mutex", "", &guard.ticket().to_string()).await;
+    assert_eq!(refused.json()["kind"], "invalid_argument");
+    let refused = get(&router, "/api/v1/names?kind=lock").await.json();
+    assert_eq!((refused.get("kind"), refused["error"].is_string()), (Some(&Value::Null), true));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use stanchion_core::clock::sleep;
 use stanchion_core::{
     Capabilities, Detached, Error, ErrorKind, Inspection, Limiter, LimiterOptions, ListOptions, ListPage,
-    Mutex, MutexGuard, MutexOptions, Result, Semaphore, SemaphoreOptions, Stats, Store, WaitGroup,
+    Mutex, MutexGuard, MutexOptions, Result, Semaphore, SemaphoreOptions, Stats, Store, Ticket, WaitGroup,
     WaitGroupOptions,
 };
 use stanchion_memory::MemoryStore;
@@ -23,6 +23,8 @@ pub(crate) struct Faults {
     pub(crate) is_away: AtomicBool,
     /// Nobody answers after a listing.
     pub(crate) goes_away: AtomicBool,
+    /// The answer to a release by force is lost.
+    pub(crate) loses_answers: AtomicBool,
 }
 
 impl Faults {
@@ -121,7 +123,11 @@ impl Mutex for FaultyMutex {
 
     async fn force_unlock(&self) -> Result<bool> {
         self.faults.answer().await?;
-        self.mutex.force_unlock().await
+        let freed = self.mutex.force_unlock().await?;
+        if self.faults.loses_answers.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Unknown, "the connection broke"));
+        }
+        Ok(freed)
     }
 
     async fn force_unlock_of(&self, ticket: Ticket) -> Result<bool> {
