@@ -102,13 +102,19 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 
 /// Returns whether a page of another site made the request. Programs do not send these headers. A browser says what it knows in
 /// `Sec-Fetch-Site`, if the page came by TLS or from its own machine; a proxy in between may have changed the host.
-pub(crate) fn is_cross_site(uri: &Uri, headers: &HeaderMap) -> bool {
+fn is_cross_site(uri: &Uri, headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site != "same-origin" && site != "none";
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return false };
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     origin.is_none_or(|(_, origin)| Some(origin) != host(uri, headers))
+}
+
+/// Returns whether a browser goes to the answer as to a page of its own, by a link for instance. The page before learns nothing of it.
+fn is_visit(request: &Request) -> bool {
+    let says = |name: &str, value: &str| request.headers().get(name).is_some_and(|said| said == value);
+    request.method().is_safe() && says("sec-fetch-mode", "navigate") && says("sec-fetch-dest", "document")
 }
 
 /// Refuses what is not allowed, and tells browsers what the answers may do: nothing but to use files of this router.
@@ -118,6 +124,8 @@ pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: N
     let mut response = if !access.answers(request.uri(), request.headers()) {
         Refusal::new(StatusCode::MISDIRECTED_REQUEST, "this dashboard does not answer for this host")
             .into_response()
+    } else if !is_page && is_cross_site(request.uri(), request.headers()) && !is_visit(&request) {
+        Refusal::new(StatusCode::FORBIDDEN, "pages of other sites are not answered").into_response()
     } else if access.protects_reads && !is_page && !access.knows(request.headers()) {
         Refusal::unauthorized().into_response()
     } else {

@@ -8,13 +8,12 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::header::WWW_AUTHENTICATE;
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stanchion_core::{Error, ErrorKind, Kind, ListOptions, Listed, Name, StoreExt as _, Ticket};
 
 use crate::App;
-use crate::access::is_cross_site;
 use crate::look::{Scope, Watch};
 use crate::row::{Millis, Row, has_holders, millis};
 
@@ -196,16 +195,12 @@ pub(crate) struct Unlock {
 /// Ends the hold that was seen with that ticket, not that of another holder who came later.
 pub(crate) async fn unlock(
     State(app): State<Arc<App>>,
-    uri: Uri,
     headers: HeaderMap,
     meant: Result<Json<Unlock>, JsonRejection>,
 ) -> Result<Response, Refusal> {
     let Some(label) = &app.access.unlock else {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "this dashboard frees no locks"));
     };
-    if is_cross_site(&uri, &headers) {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "a page of another site frees no locks"));
-    }
     if !app.access.knows(&headers) {
         return Err(Refusal::unauthorized());
     }

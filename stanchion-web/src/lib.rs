@@ -58,6 +58,8 @@
 //! `points`, which have totals at `at_ms`: `names`, `held`, `waiting` and `began_per_s`, the holds that were seen to begin per second.
 //! A connection that broke off needs no more than a new request.
 //!
+//! What a browser asks for a page of another site is refused with 403, except for the files of the page and where a link is followed.
+//!
 //! # What it costs
 //! All viewers share one look at a time. A look lists all names that have state, up to 2,000, which costs as much as
 //! [`Store::list`] does, and asks for the holds of up to 500 of them: those that have changed, then those that were asked
@@ -66,8 +68,9 @@
 //! store away, so that an outage is told within the time limit of one or two requests.
 //!
 //! Where there are more names, each kind has an equal share of what is shown, which names in use have before idle ones: idle limiters, however
-//! many, hide no mutex that is held. For that the kinds are listed one by one as well. See [`Overview`]. And a viewer can search the whole store by kind and beginning: such a search looks in the same way, for as
-//! long as it is on the page, and of several searches one looks at a time.
+//! many, hide no mutex that is held. For that the kinds are listed one by one as well. See [`Overview`]. And a viewer can search the whole
+//! store by kind and beginning: such a search looks in the same way, for as long as it is on the page. Of several searches one looks at a
+//! time, and the pause after it is one for all of them.
 //!
 //! # What is not guaranteed
 //! A hold that begins and ends between two looks is not seen. Who waits is not known, only how many.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_lock::Mutex;
+use async_lock::{Mutex, MutexGuard};
+use futures_util::future::OptionFuture;
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 use stanchion_core::clock::{Instant, now, sleep_until};
@@ -63,8 +64,37 @@ pub(crate) struct Scope {
     pub(crate) prefix: String,
 }
 
-/// Watches that share it look one after the other.
-pub(crate) type Turn = Arc<Mutex<()>>;
+/// Watches that share it look one after the other, with one pause for all of them after each look.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn(Arc<Mutex<Instant>>);
+
+impl Turn {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(now())))
+    }
+
+    /// Waits for the turn, and for the end of the pause.
+    async fn begin(&self) -> Pause<'_> {
+        let due = self.0.lock().await;
+        sleep_until(*due).await;
+        Pause { due, start: now(), times: PAUSE }
+    }
+}
+
+/// Ends the turn with a pause, also where whoever asked for the look goes away before its end.
+struct Pause<'a> {
+    due: MutexGuard<'a, Instant>,
+    start: Instant,
+    /// How many times the length of the look.
+    times: u32,
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        let end = now();
+        *self.due = end + end.saturating_duration_since(self.start) * self.times;
+    }
+}
 
 /// A store that is looked at as often as somebody asks, but not more often than the interval says.
 #[derive(Debug)]
@@ -72,22 +102,28 @@ pub(crate) struct Watch {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) scope: Scope,
     interval: Duration,
-    turn: Turn,
+    turn: Option<Turn>,
     origin: Instant,
     latest: Mutex<Arc<Look>>,
 }
 
 impl Watch {
     pub(crate) fn new(store: Arc<dyn Store>, scope: Scope, interval: Duration) -> Self {
-        Self::since(now(), store, scope, interval, Turn::default())
+        Self::since(now(), store, scope, interval, None)
     }
 
     /// Makes a watch of other names by the same clock.
     pub(crate) fn search(&self, scope: Scope, turn: Turn) -> Self {
-        Self::since(self.origin, Arc::clone(&self.store), scope, self.interval, turn)
+        Self::since(self.origin, Arc::clone(&self.store), scope, self.interval, Some(turn))
     }
 
-    fn since(origin: Instant, store: Arc<dyn Store>, scope: Scope, interval: Duration, turn: Turn) -> Self {
+    fn since(
+        origin: Instant,
+        store: Arc<dyn Store>,
+        scope: Scope,
+        interval: Duration,
+        turn: Option<Turn>,
+    ) -> Self {
         let none = Look {
             number: 0,
             at: 0,
@@ -133,7 +169,7 @@ impl Watch {
     }
 
     async fn take(&self, before: &Look) -> Look {
-        let _turn = self.turn.lock().await;
+        let mut turn = OptionFuture::from(self.turn.as_ref().map(Turn::begin)).await;
         let start = now();
         let mut look = match self.seen(before).await {
             Ok(look) => look,
@@ -143,8 +179,11 @@ impl Watch {
         let end = now();
         look.took = end.saturating_duration_since(start);
         // A store that is away has no work by this, and its return is to be seen soon.
-        let pause = if look.error.is_some() { look.took } else { look.took * PAUSE };
-        look.due = end + self.interval.max(pause);
+        let times = if look.error.is_some() { 1 } else { PAUSE };
+        if let Some(pause) = &mut turn {
+            pause.times = times;
+        }
+        look.due = end + self.interval.max(look.took * times);
         look
     }
 

@@ -7,7 +7,8 @@ use crate::look::{Scope, Turn, Watch};
 /// Maximum number of searches that are kept: one that is asked for again soon is answered by its latest look.
 const MAX_KEPT: usize = 8;
 
-/// The searches that were asked for last. They look one after the other, however many viewers search.
+/// The searches that were asked for last. They look one after the other and share their pauses, however many viewers search for
+/// however many things.
 #[derive(Debug)]
 pub(crate) struct Searches {
     /// What looks at all names.
@@ -19,7 +20,7 @@ pub(crate) struct Searches {
 
 impl Searches {
     pub(crate) fn new(all: Arc<Watch>) -> Self {
-        Self { all, turn: Turn::default(), kept: Mutex::default() }
+        Self { all, turn: Turn::new(), kept: Mutex::default() }
     }
 
     /// Returns the search for this part of the names; no I/O.
@@ -27,7 +28,7 @@ impl Searches {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = match kept.iter().position(|watch| watch.scope == *scope) {
             Some(at) => kept.remove(at),
-            None => Arc::new(self.all.search(scope.clone(), Turn::clone(&self.turn))),
+            None => Arc::new(self.all.search(scope.clone(), self.turn.clone())),
         };
         kept.truncate(MAX_KEPT - 1);
         kept.insert(0, Arc::clone(&watch));

@@ -103,6 +103,47 @@ async fn nothing_is_freed_without_the_token_or_for_another_site() {
     assert!(!guard.is_held());
 }
 
+/// A page of another site can make a reader's browser send such requests, although it does not get the answers.
+#[tokio::test]
+async fn other_sites_have_nothing_looked_at() {
+    let faulty = FaultyStore::default();
+    let faults = Arc::clone(&faulty.faults);
+    let store: Arc<dyn Store> = Arc::new(faulty);
+    let router = dashboard(&store).into_router().unwrap();
+    let ask = async |path: &str, method: &str, headers: &[(&str, &str)]| {
+        let asked = headers
+            .iter()
+            .fold(request(path).method(method), |asked, (name, value)| asked.header(*name, *value));
+        send(&router, asked.body(Body::empty()).unwrap()).await.status
+    };
+    let cross = ("sec-fetch-site", "cross-site");
+    let paths = ["/api/v1/names?prefix=a", "/api/v1/names/mutex/a", "/api/v1/health", "/metrics", "/events"];
+    for path in paths {
+        for (method, headers) in [
+            ("GET", &[cross, ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "empty")][..]),
+            ("GET", &[cross, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")]),
+            ("GET", &[("sec-fetch-site", "same-site")]),
+            ("GET", &[("origin", "http://evil.example")]),
+            ("POST", &[cross, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")]),
+        ] {
+            assert_eq!(
+                ask(path, method, headers).await,
+                StatusCode::FORBIDDEN,
+                "{path} {method} {headers:?}"
+            );
+        }
+    }
+    assert!(faults.listings.lock().unwrap().is_empty());
+    // The page itself, and a link to an answer.
+    for path in ["/", "/page.js"] {
+        assert_eq!(ask(path, "GET", &[cross]).await, StatusCode::OK, "{path}");
+    }
+    let visit = [cross, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+    for headers in [&visit[..], &[("sec-fetch-site", "same-origin")], &[("sec-fetch-site", "none")], &[]] {
+        assert_eq!(ask("/api/v1/names", "GET", headers).await, StatusCode::OK, "{headers:?}");
+    }
+}
+
 /// The request was carried out, and its answer was lost: whoever asked must not take it for a no (C3).
 #[tokio::test]
 async fn an_unknown_outcome_is_told_as_one() {

@@ -1,11 +1,11 @@
-//! A store that can be away.
+//! A store that can be away, and that counts what it is asked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::clock::sleep;
+use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::{
     Capabilities, Detached, Error, ErrorKind, Inspection, Limiter, LimiterOptions, ListOptions, ListPage,
     Mutex, MutexGuard, MutexOptions, Result, Semaphore, SemaphoreOptions, Stats, Store, Ticket, WaitGroup,
@@ -16,6 +16,8 @@ use stanchion_memory::MemoryStore;
 /// The time limit of a request.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 
+type Listings = std::sync::Mutex<Vec<Instant>>;
+
 /// What does not work.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -25,6 +27,10 @@ pub(crate) struct Faults {
     pub(crate) goes_away: AtomicBool,
     /// The answer to a release by force is lost.
     pub(crate) loses_answers: AtomicBool,
+    /// How long a listing takes, in ms.
+    pub(crate) listing_ms: AtomicU64,
+    /// When each listing began.
+    pub(crate) listings: Listings,
 }
 
 impl Faults {
@@ -64,6 +70,8 @@ impl Store for FaultyStore {
 
     async fn list(&self, options: ListOptions) -> Result<ListPage> {
         self.faults.answer().await?;
+        self.faults.listings.lock().unwrap().push(now());
+        sleep(Duration::from_millis(self.faults.listing_ms.load(Ordering::Relaxed))).await;
         let page = self.store.list(options).await;
         if self.faults.goes_away.load(Ordering::Relaxed) {
             self.faults.is_away.store(true, Ordering::Relaxed);

@@ -1,14 +1,18 @@
 //! A store with more names than a look shows, and a part of a store.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::{Value, json};
+use stanchion_core::clock::timeout;
 use stanchion_core::{LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, WaitGroupOptions};
 
 use crate::access::{free, unlocks};
 use crate::common::{dashboard, get, store};
 use crate::events::Events;
+use crate::faulty::FaultyStore;
 
 /// Makes limiters until there are more names than a look has.
 async fn many(store: &Arc<dyn Store>) {
@@ -57,6 +61,29 @@ async fn the_whole_store_is_searched_where_not_all_names_are_shown() {
             let path = format!("{path}?{wrong}");
             assert_eq!(get(&router, &path).await.status, StatusCode::BAD_REQUEST, "{path}");
         }
+    }
+}
+
+/// A search of something else each time must not make the store work without a pause, also if nobody waits for its end.
+#[tokio::test(start_paused = true)]
+async fn searches_share_the_pause_between_looks() {
+    const LOOK: Duration = Duration::from_secs(1);
+    let faulty = FaultyStore::default();
+    let faults = Arc::clone(&faulty.faults);
+    faults.listing_ms.store(1_000, Ordering::Relaxed);
+    let router = dashboard(&(Arc::new(faulty) as Arc<dyn Store>)).into_router().unwrap();
+    for number in 0..5 {
+        let mut waits = Events::open(&router, &format!("/events?prefix=a/{number}")).await;
+        waits.next().await;
+        // The pause, and half of a look.
+        let mut leaves = Events::open(&router, &format!("/events?prefix=b/{number}")).await;
+        assert!(timeout(4 * LOOK + LOOK / 2, leaves.next()).await.is_err());
+    }
+    let begun = faults.listings.lock().unwrap().clone();
+    assert_eq!(begun.len(), 10);
+    for (number, pair) in begun.windows(2).enumerate() {
+        let look = if number % 2 == 0 { LOOK } else { LOOK / 2 };
+        assert!(pair[1] - pair[0] >= 5 * look, "{number}: {:?}", pair[1] - pair[0]);
     }
 }
 
