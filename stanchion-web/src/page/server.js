@@ -36,7 +36,14 @@ export function showSince() {
 const form = $("token-form");
 let given = null;
 
-const token = () => kept("sessionStorage", "stanchion-token");
+// What a header can carry, which is what the server takes.
+const strange = (text) => /[^!-~]/u.exec(text)?.[0];
+
+function token() {
+  const text = kept("sessionStorage", "stanchion-token");
+  return text === null || strange(text) !== undefined ? null : text;
+}
+
 const authorization = () => (token() === null ? {} : { Authorization: `Bearer ${token()}` });
 
 // Shows the form and waits until a token was given.
@@ -56,8 +63,15 @@ function later() {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  keep("sessionStorage", "stanchion-token", $("token").value.trim());
+  const text = $("token").value.trim();
+  const odd = strange(text);
   $("token").value = "";
+  if (text === "" || odd !== undefined) {
+    const what = text === "" ? "That was empty" : `That had “${shown(odd)}” in it`;
+    setText($("token-why"), `${what}: a token has letters, digits and punctuation of ASCII only. Give it again.`);
+    return;
+  }
+  keep("sessionStorage", "stanchion-token", text);
   form.hidden = true;
   given?.resolve();
   given = null;

@@ -176,9 +176,13 @@ async function search(name) {
   return said;
 }
 
-// Types the token into the form.
+// Types a token into the form; first one with a character that does not show and that no request can carry.
 async function giveToken() {
   demand(flags.token, "it needs a token");
+  await page.type("#token", "a\u200bb");
+  await page.keyboard.press("Enter");
+  const [why, isGone] = await page.evaluate(() => [document.getElementById("token-why").textContent, document.getElementById("token-form").hidden]);
+  demand(!isGone && why.includes("\\u{200b}"), `of a token that cannot be sent the page says: ${why}`);
   await page.type("#token", flags.token);
   await page.keyboard.press("Enter");
 }
