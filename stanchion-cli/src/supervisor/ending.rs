@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal};
 
 use super::clock::Moment;
 use super::descendants::{self, Process};
+use super::killing::Killing;
 use super::protocol::Cause;
 
 /// An end that has begun. It is not taken back.
@@ -15,12 +16,12 @@ pub(crate) struct Ending {
     pub(crate) cause: Cause,
     kill_at: Moment,
     asked: HashSet<Process>,
-    stuck: HashSet<Pid>,
+    killing: Killing,
 }
 
 impl Ending {
     pub(crate) fn new(cause: Cause, kill_at: Moment) -> Self {
-        Self { cause, kill_at, asked: HashSet::new(), stuck: HashSet::new() }
+        Self { cause, kill_at, asked: HashSet::new(), killing: Killing::new() }
     }
 
     /// Ends no later than at `kill_at`, for this cause.
@@ -33,15 +34,13 @@ impl Ending {
     ///
     /// To be called until no descendant is left, since a descendant can start others meanwhile.
     pub(crate) fn step(&mut self) -> Vec<Pid> {
-        let kills = Moment::now() >= self.kill_at;
-        let mut stuck = Vec::new();
         let descendants = descendants::all();
-        if kills {
-            descendants::kill_groups(&descendants);
+        if Moment::now() >= self.kill_at {
+            return self.killing.step(&descendants);
         }
+        let mut stuck = Vec::new();
         for process in descendants {
-            let sent = if kills { process.signal(Signal::KILL) } else { self.ask(process) };
-            if sent.is_err() && self.stuck.insert(process.pid) {
+            if self.ask(process).is_err() && self.killing.is_newly_stuck(process.pid) {
                 stuck.push(process.pid);
             }
         }

@@ -9,10 +9,11 @@ pub(crate) mod clock;
 pub(crate) mod descendants;
 mod ending;
 pub(crate) mod ignored;
+pub(crate) mod killing;
 mod program;
 pub(crate) mod protocol;
 pub(crate) mod timing;
-mod wake;
+pub(crate) mod wake;
 
 use std::ffi::OsString;
 use std::io;

@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal};
@@ -14,12 +13,11 @@ use super::channel::Channel;
 use super::clock::{Moment, timespec};
 use super::descendants;
 use super::ending::Ending;
+use super::killing::INTERVAL;
 use super::protocol::{Cause, NotStarted, Order, Report, Status};
 use super::timing::Timing;
 use super::wake::Wake;
 
-/// How often descendants are looked for while the command is ended.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Signals that end a command as a rule.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 /// The error of a file that is no program for this machine (`ENOEXEC`).
@@ -195,7 +193,7 @@ impl Program {
     /// Waits for the client, for a signal, or until there is something to do.
     fn sleep(&self) {
         let time = match (&self.ending, self.deadline) {
-            (Some(_), _) => Some(LOOK_INTERVAL),
+            (Some(_), _) => Some(INTERVAL),
             (None, Some(deadline)) => Some(self.timing.term_at(deadline).left()),
             (None, None) => None,
         };

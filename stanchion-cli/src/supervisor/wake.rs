@@ -1,4 +1,4 @@
-//! What wakes the supervisor: a byte for each signal.
+//! What wakes the supervisor, and the client that does its work: a byte for each signal.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -53,6 +53,11 @@ impl Wake {
 
     pub(crate) fn is_asked_to_end(&self) -> bool {
         self.is_asked_to_end.load(Ordering::SeqCst)
+    }
+
+    /// As [`is_asked_to_end`](Self::is_asked_to_end), and forgets it.
+    pub(crate) fn takes_wish_to_end(&self) -> bool {
+        self.is_asked_to_end.swap(false, Ordering::SeqCst)
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{self, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use stanchion_testbed::servers::wait_until;
@@ -65,4 +66,27 @@ fn children_from_before_outlive_a_killed_supervisor() {
         assert_eq!(state(job).unwrap(), 'S', "{job:?}");
         kill_process(job, Signal::KILL).unwrap();
     }
+}
+
+/// Each link of the chain starts the next one and ends: whenever a link is looked for, another one is there.
+#[test]
+fn a_chain_of_processes_ends_after_a_killed_supervisor() {
+    let fixture = Fixture::redis();
+    // Each link touches it, and none goes on without it, whatever this test finds.
+    let file = fixture.folder.path().join("touched");
+    fs::write(&file, "").unwrap();
+    let touched = || fs::metadata(&file).unwrap().modified().unwrap();
+    let chain = "perl -e 'while (utime undef, undef, $ARGV[0]) { exit if fork }'";
+    let script = format!("{chain} '{}' & {}", file.display(), fixture.ledger.writes_on());
+    let mut running = fixture.start(&[], &script);
+    fixture.ledger.wait_for_word("alive");
+    let begin = touched();
+    assert!(wait_until(FOR_EVER, || (touched() > begin).then_some(())).is_some(), "{}", running.errors());
+    kill_process(running.supervisor(), Signal::KILL).unwrap();
+    assert_eq!(running.code(), 125, "{}", running.errors());
+    let end = touched();
+    assert!(
+        wait_until(Duration::from_millis(300), || (touched() > end).then_some(())).is_none(),
+        "it goes on"
+    );
 }

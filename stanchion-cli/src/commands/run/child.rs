@@ -8,18 +8,19 @@ use std::os::unix::process::CommandExt;
 use std::process::{self, Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::event::poll;
-use rustix::process::{Pid, Signal, set_child_subreaper};
+use rustix::process::{Pid, set_child_subreaper};
 use stanchion::{Guard, GuardKind};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
 use super::orders::Orders;
-use crate::supervisor::clock::timespec;
+use crate::output::message;
 use crate::supervisor::descendants::Inherited;
+use crate::supervisor::killing::{Interrupted, Told, kill_until_gone};
 use crate::supervisor::protocol::{Order, Report};
 use crate::supervisor::send_descriptor;
+use crate::supervisor::wake::Wake;
 
 /// This program itself, also after another version was installed.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -27,8 +28,6 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 const TOKEN: &str = "STANCHION_TOKEN";
 const TICKET: &str = "STANCHION_TICKET";
 const NAME: &str = "STANCHION_NAME";
-/// How often descendants are looked for while they are killed.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A supervisor that runs.
 #[derive(Debug)]
@@ -98,30 +97,37 @@ impl Supervisor {
     /// before the supervisor are left alone.
     ///
     /// It blocks the thread: nothing else is left to be done, and the engine has a thread of its own.
-    pub(crate) fn kill_all(&mut self) {
+    ///
+    /// # Errors
+    /// `Interrupted` if this program was asked twice to end meanwhile, by signals: a process lives on.
+    pub(crate) fn kill_all(&mut self) -> Result<(), Interrupted> {
         self.is_over = true;
+        // Before anything ends, so that its end is told.
+        let mut wake = Wake::new();
         // Until it has a session of its own it would not be told from what was inherited.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        loop {
-            let left = self.inherited.others();
-            if left.is_empty() {
-                return;
-            }
-            for process in left {
-                // A process of another user ends by itself or not at all.
-                let _ = process.signal(Signal::KILL);
-            }
-            let _ = poll(&mut [], Some(&timespec(LOOK_INTERVAL)));
-        }
+        kill_until_gone(
+            wake.as_mut().ok(),
+            || self.inherited.others(),
+            |told| match told {
+                Told::Stuck(pid) => tell_stuck(pid.as_raw_nonzero().get()),
+                Told::Asked => message("the command has not ended yet: another signal ends the wait for it"),
+            },
+        )
     }
+}
+
+/// Says that a process is another user's.
+pub(crate) fn tell_stuck(pid: i32) {
+    message(format_args!("process {pid} is another user's and cannot be ended: waiting for its end"));
 }
 
 impl Drop for Supervisor {
     /// No command goes on without its hold, also where this program panics.
     fn drop(&mut self) {
         if !self.is_over {
-            self.kill_all();
+            let _ = self.kill_all();
         }
     }
 }

@@ -1,16 +1,18 @@
 //! Keeps the hold while the command runs.
 
 use std::ffi::OsString;
+use std::process;
 use std::time::{Duration, Instant};
 
 use stanchion::spi::clock;
 use stanchion::{Guard, GuardKind};
 
-use super::child::Supervisor;
+use super::child::{Supervisor, tell_stuck};
 use crate::exit::{Exit, Failure};
-use crate::output::message;
+use crate::output::{flush_messages, message};
 use crate::signals::Signals;
 use crate::supervisor::clock::Moment;
+use crate::supervisor::killing::Interrupted;
 use crate::supervisor::protocol::{Cause, NotStarted, Order, Report, Status};
 use crate::supervisor::timing::Timing;
 
@@ -101,7 +103,12 @@ impl Keeping {
     /// Does what the supervisor cannot any more. The command's status is not known then.
     fn take_over(&mut self, why: &str) -> Exit {
         message(format_args!("{why}: the command is killed"));
-        self.supervisor.kill_all();
+        if let Err(Interrupted) = self.supervisor.kill_all() {
+            message("the command has not ended: its lock is free at the end of the lease");
+            flush_messages();
+            // Any other end of this program would release the hold.
+            process::exit(Exit::LOST.0.into());
+        }
         Exit::LOST
     }
 }
@@ -128,7 +135,7 @@ fn told(report: Report, name: &str, command: &str) -> Option<Exit> {
             None
         }
         Report::Stuck(pid) => {
-            message(format_args!("process {pid} is another user's and cannot be ended: waiting for its end"));
+            tell_stuck(pid);
             None
         }
         Report::Ended { cause: Cause::Deadline | Cause::Lost, .. } => Some(Exit::LOST),

@@ -1,0 +1,124 @@
+//! The killing of processes, which is repeated until none is left: they can start others meanwhile.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal};
+
+use super::clock::timespec;
+use super::descendants::{Process, kill_groups};
+use super::wake::Wake;
+
+/// How often processes are looked for.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(10);
+
+/// What cannot be killed.
+#[derive(Debug)]
+pub(crate) struct Killing {
+    stuck: HashSet<Pid>,
+}
+
+impl Killing {
+    pub(crate) fn new() -> Self {
+        Self { stuck: HashSet::new() }
+    }
+
+    /// Kills these processes and their groups. Returns those that cannot be signalled, once each.
+    pub(crate) fn step(&mut self, left: &[Process]) -> Vec<Pid> {
+        kill_groups(left);
+        // A process of another user ends by itself or not at all.
+        let stuck = left.iter().filter(|process| process.signal(Signal::KILL).is_err());
+        stuck.map(|process| process.pid).filter(|pid| self.is_newly_stuck(*pid)).collect()
+    }
+
+    /// Notes a process that cannot be signalled. Returns whether it was not known.
+    pub(crate) fn is_newly_stuck(&mut self, pid: Pid) -> bool {
+        self.stuck.insert(pid)
+    }
+}
+
+/// Somebody asked for the end of the wait.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Interrupted;
+
+/// What is told while processes are killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// This process cannot be signalled.
+    Stuck(Pid),
+    /// A signal came that asks this program to end. Another one ends the wait.
+    Asked,
+}
+
+/// Kills the processes that `left` returns until it returns none.
+///
+/// It blocks the thread. Without `wake` no signal ends the wait, and the end of a process is seen only at the next look.
+///
+/// # Errors
+/// `Interrupted` at the second signal that asks this program to end.
+pub(crate) fn kill_until_gone(
+    mut wake: Option<&mut Wake>,
+    mut left: impl FnMut() -> Vec<Process>,
+    mut tell: impl FnMut(Told),
+) -> Result<(), Interrupted> {
+    let (mut killing, mut is_asked) = (Killing::new(), false);
+    loop {
+        if let Some(wake) = &mut wake {
+            wake.clear();
+        }
+        let left = left();
+        if left.is_empty() {
+            return Ok(());
+        }
+        killing.step(&left).into_iter().map(Told::Stuck).for_each(&mut tell);
+        if wake.as_ref().is_some_and(|wake| wake.takes_wish_to_end()) {
+            if is_asked {
+                return Err(Interrupted);
+            }
+            is_asked = true;
+            tell(Told::Asked);
+        }
+        let mut events: Vec<_> = wake.iter().map(|wake| PollFd::new(&**wake, PollFlags::IN)).collect();
+        // An interrupted wait is as good as one that is over.
+        let _ = poll(&mut events, Some(&timespec(INTERVAL)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use rustix::process::kill_process;
+
+    use super::*;
+    use crate::supervisor::descendants;
+
+    /// Starts a process that, once killed, is there until it is waited for.
+    fn child() -> (Child, Process) {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        let process = descendants::all().into_iter().find(|process| process.pid == pid).unwrap();
+        (child, process)
+    }
+
+    #[test]
+    fn a_second_signal_ends_the_wait() {
+        let (mut child, process) = child();
+        let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
+        // From now on no such signal ends this process.
+        let mut wake = Wake::new().unwrap();
+        let (mut looks, mut told) = (0, Vec::new());
+        let left = || {
+            looks += 1;
+            if looks == 2 || looks == 4 {
+                kill_process(own, Signal::TERM).unwrap();
+            }
+            vec![process]
+        };
+        assert_eq!(kill_until_gone(Some(&mut wake), left, |one| told.push(one)), Err(Interrupted));
+        assert_eq!((looks, told), (4, vec![Told::Asked]));
+        assert_eq!(kill_until_gone(Some(&mut wake), Vec::new, |_| {}), Ok(()));
+        assert!(!child.wait().unwrap().success());
+    }
+}
