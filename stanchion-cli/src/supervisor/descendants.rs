@@ -31,6 +31,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Returns what stays the same as long as it lives.
+    pub(crate) fn identity(&self) -> (Pid, Option<u64>) {
+        (self.pid, self.started)
+    }
+
     /// Sends a signal to this process, and to no other that has its number by now.
     ///
     /// # Errors

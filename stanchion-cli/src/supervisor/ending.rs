@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
@@ -45,6 +46,11 @@ impl Ending {
             }
         }
         stuck
+    }
+
+    /// Returns when to do the next step.
+    pub(crate) fn interval(&self) -> Duration {
+        self.killing.interval()
     }
 
     /// Asks a process to end, once. A stopped one goes on, so that it can.

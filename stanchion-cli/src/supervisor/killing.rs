@@ -10,31 +10,46 @@ use super::clock::timespec;
 use super::descendants::{Process, kill_groups};
 use super::wake::Wake;
 
-/// How often processes are looked for.
-pub(crate) const INTERVAL: Duration = Duration::from_millis(10);
+/// How often processes are looked for: at first, and once all that is left was killed or cannot be. Such a process can be there for
+/// hours, and a look reads all of `/proc`.
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What cannot be killed.
+/// What was killed, and what cannot be.
 #[derive(Debug)]
 pub(crate) struct Killing {
+    /// Of what the last step was given, what could be signalled.
+    killed: HashSet<(Pid, Option<u64>)>,
     stuck: HashSet<Pid>,
+    interval: Duration,
 }
 
 impl Killing {
     pub(crate) fn new() -> Self {
-        Self { stuck: HashSet::new() }
+        Self { killed: HashSet::new(), stuck: HashSet::new(), interval: MIN_INTERVAL }
     }
 
     /// Kills these processes and their groups. Returns those that cannot be signalled, once each.
     pub(crate) fn step(&mut self, left: &[Process]) -> Vec<Pid> {
         kill_groups(left);
         // A process of another user ends by itself or not at all.
-        let stuck = left.iter().filter(|process| process.signal(Signal::KILL).is_err());
-        stuck.map(|process| process.pid).filter(|pid| self.is_newly_stuck(*pid)).collect()
+        let (killed, stuck): (Vec<_>, Vec<_>) =
+            left.iter().partition(|process| process.signal(Signal::KILL).is_ok());
+        let killed: HashSet<_> = killed.into_iter().map(Process::identity).collect();
+        let is_new = !killed.is_subset(&self.killed);
+        self.killed = killed;
+        self.interval = if is_new { MIN_INTERVAL } else { (self.interval * 2).min(MAX_INTERVAL) };
+        stuck.into_iter().map(|process| process.pid).filter(|pid| self.is_newly_stuck(*pid)).collect()
     }
 
     /// Notes a process that cannot be signalled. Returns whether it was not known.
     pub(crate) fn is_newly_stuck(&mut self, pid: Pid) -> bool {
         self.stuck.insert(pid)
+    }
+
+    /// Returns when to look again. The end of a child is told by a signal.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
     }
 }
 
@@ -81,7 +96,7 @@ pub(crate) fn kill_until_gone(
         }
         let mut events: Vec<_> = wake.iter().map(|wake| PollFd::new(&**wake, PollFlags::IN)).collect();
         // An interrupted wait is as good as one that is over.
-        let _ = poll(&mut events, Some(&timespec(INTERVAL)));
+        let _ = poll(&mut events, Some(&timespec(killing.interval())));
     }
 }
 
@@ -100,6 +115,26 @@ mod tests {
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
         let process = descendants::all().into_iter().find(|process| process.pid == pid).unwrap();
         (child, process)
+    }
+
+    #[test]
+    fn what_stays_is_looked_for_less_often() {
+        let (mut first, one) = child();
+        let (mut second, other) = child();
+        let mut killing = Killing::new();
+        assert_eq!(killing.step(&[one]), []);
+        assert_eq!(killing.interval(), MIN_INTERVAL, "it was killed just now");
+        let mut steps = 0;
+        while killing.interval() < MAX_INTERVAL {
+            killing.step(&[one]);
+            steps += 1;
+        }
+        assert_eq!(steps, 7);
+        killing.step(&[one, other]);
+        assert_eq!(killing.interval(), MIN_INTERVAL, "one more");
+        killing.step(&[other]);
+        assert_eq!(killing.interval(), MIN_INTERVAL * 2, "one less");
+        assert!(!first.wait().unwrap().success() && !second.wait().unwrap().success());
     }
 
     #[test]

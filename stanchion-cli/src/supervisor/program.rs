@@ -13,7 +13,6 @@ use super::channel::Channel;
 use super::clock::{Moment, timespec};
 use super::descendants;
 use super::ending::Ending;
-use super::killing::INTERVAL;
 use super::protocol::{Cause, NotStarted, Order, Report, Status};
 use super::timing::Timing;
 use super::wake::Wake;
@@ -193,7 +192,7 @@ impl Program {
     /// Waits for the client, for a signal, or until there is something to do.
     fn sleep(&self) {
         let time = match (&self.ending, self.deadline) {
-            (Some(_), _) => Some(INTERVAL),
+            (Some(ending), _) => Some(ending.interval()),
             (None, Some(deadline)) => Some(self.timing.term_at(deadline).left()),
             (None, None) => None,
         };
