@@ -130,16 +130,15 @@ impl Mutex for FaultyMutex {
     }
 
     async fn force_unlock(&self) -> Result<bool> {
-        self.faults.answer().await?;
-        let freed = self.mutex.force_unlock().await?;
-        if self.faults.loses_answers.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Unknown, "the connection broke"));
-        }
-        Ok(freed)
+        self.mutex.force_unlock().await
     }
 
     async fn force_unlock_of(&self, ticket: Ticket) -> Result<bool> {
         self.faults.answer().await?;
-        self.mutex.force_unlock_of(ticket).await
+        let freed = self.mutex.force_unlock_of(ticket).await?;
+        if self.faults.loses_answers.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Unknown, "the connection broke"));
+        }
+        Ok(freed)
     }
 }
