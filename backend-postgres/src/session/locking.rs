@@ -1,4 +1,4 @@
-//! How a mutex is had: a try, a place in the queue, and another try.
+//! Acquiring a mutex: a try, a place in the queue, and another try.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use stanchion_core::clock::{Instant, now, timeout_at};
 use stanchion_core::steps::{Acquire, Acquired, Answers, PermitSteps, refused};
 use stanchion_core::{Error, ErrorKind, Result};
 
-use super::asks::{Asked, waiting};
-use super::entry::Tried;
-use super::notes::forgotten;
-use super::steps::{SessionSteps, heard, unknown};
+use super::grant_records::stale_records_removed;
+use super::mutex_state::TryOutcome;
+use super::requests::{Reply, waiting};
+use super::steps::{SessionSteps, unknown, wait_for_reply};
 
-/// What the queue of one name, which somebody may keep locked, may cost the others of its lane (C27).
-const PATIENCE: Duration = Duration::from_millis(400);
+/// Maximum delay that the queue of one name, whose rows another session may keep locked, causes to other
+/// names of its lane (C27).
+const MAXIMUM_QUEUE_DELAY: Duration = Duration::from_millis(400);
 
-/// What became of an acquisition so far: the answer, or whether its ticket has a place.
+/// The answer to an acquisition; or, if it was refused, whether its ticket has a place.
 type Outcome = std::result::Result<Result<Acquired>, bool>;
 
 fn unsent() -> Error {
@@ -22,16 +23,17 @@ fn unsent() -> Error {
 }
 
 impl SessionSteps {
-    /// Grants, or else queues and tries again: whoever unlocked it before the place was committed has not seen the place.
+    /// Tries each mutex. A refused acquisition joins the queue and tries again, since an unlock before its
+    /// place was committed has not seen the place.
     pub(super) async fn lock(&self, asks: &[&Acquire]) -> Answers<Acquired> {
-        let end = self.end();
-        forgotten(&self.desk, asks).await;
-        let mut patient = None;
-        let mut outcomes = self.try_all(asks, end, &mut patient).await;
+        let end = self.deadline();
+        stale_records_removed(&self.lock_sessions, asks).await;
+        let mut queue_deadline = None;
+        let mut outcomes = self.try_all(asks, end, &mut queue_deadline).await;
         let joining = self.joining(asks, &mut outcomes);
         if !joining.is_empty() {
             let of = |indices: &[usize]| -> Vec<&Acquire> { indices.iter().map(|at| asks[*at]).collect() };
-            let joined = self.join(&of(&joining), end, &mut patient).await;
+            let joined = self.join(&of(&joining), end, &mut queue_deadline).await;
             let placed: Vec<usize> = joining
                 .iter()
                 .zip(&joined)
@@ -42,15 +44,17 @@ impl SessionSteps {
                 outcomes[at] = joined;
             }
             let again = of(&placed);
-            forgotten(&self.desk, &again).await;
-            let again = self.try_all(&again, end, &mut patient).await;
+            stale_records_removed(&self.lock_sessions, &again).await;
+            let again = self.try_all(&again, end, &mut queue_deadline).await;
             for (at, again) in placed.into_iter().zip(again) {
                 outcomes[at] = again;
             }
         }
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             let answer = |(outcome, ask): (Outcome, &&Acquire)| match outcome {
-                Ok(Ok(Acquired::Granted { .. })) if state.holder(&ask.object.name, ask.ticket).is_none() => {
+                Ok(Ok(Acquired::Granted { .. }))
+                    if state.holding_session(&ask.object.name, ask.ticket).is_none() =>
+                {
                     // The engine does not know of the hold yet, and would not be told of its end.
                     Err(Error::new(
                         ErrorKind::Unavailable,
@@ -58,63 +62,75 @@ impl SessionSteps {
                     ))
                 }
                 Ok(answer) => answer,
-                Err(_) => Ok(waiting(state.place(ask.ticket).unwrap_or_default())),
+                Err(_) => Ok(waiting(state.queue_epoch(ask.ticket).unwrap_or_default())),
             };
             outcomes.into_iter().zip(asks).map(answer).collect()
         })
     }
 
-    /// Has all of them tried, and hears the answers.
-    async fn try_all(&self, asks: &[&Acquire], end: Instant, patient: &mut Option<Instant>) -> Vec<Outcome> {
+    /// Requests all tries, and waits for their outcomes.
+    async fn try_all(
+        &self,
+        asks: &[&Acquire],
+        end: Instant,
+        queue_deadline: &mut Option<Instant>,
+    ) -> Vec<Outcome> {
         let at = now();
-        let asked: Vec<_> = self.desk.with(|state| asks.iter().map(|ask| state.acquire(ask, at)).collect());
-        let mut outcomes = Vec::with_capacity(asked.len());
-        for (ask, asked) in asks.iter().zip(asked) {
-            outcomes.push(match self.tried(ask, asked, end).await {
+        let replies: Vec<_> =
+            self.lock_sessions.with(|state| asks.iter().map(|ask| state.acquire(ask, at)).collect());
+        let mut outcomes = Vec::with_capacity(replies.len());
+        for (ask, reply) in asks.iter().zip(replies) {
+            outcomes.push(match self.wait_for_outcome(ask, reply, end).await {
                 Err(error) => Ok(Err(error)),
-                Ok(Tried::Answered(answer)) => Ok(Ok(answer)),
-                Ok(Tried::Leaving(answer, left)) => {
-                    // The first in the queue is to be somebody who waits.
-                    let until = *patient.get_or_insert_with(|| end.min(now() + PATIENCE));
+                Ok(TryOutcome::Answered(answer)) => Ok(Ok(answer)),
+                Ok(TryOutcome::GrantedFromQueue(answer, left)) => {
+                    // The first place in the queue should be that of a ticket that waits.
+                    let until = *queue_deadline.get_or_insert_with(|| end.min(now() + MAXIMUM_QUEUE_DELAY));
                     drop(timeout_at(until, left).await);
                     Ok(Ok(answer))
                 }
-                Ok(Tried::Refused { has_place }) => Err(has_place),
+                Ok(TryOutcome::Refused { has_place }) => Err(has_place),
             });
         }
         outcomes
     }
 
-    async fn tried(&self, ask: &Acquire, asked: Asked<Tried>, end: Instant) -> Result<Tried> {
-        match asked {
-            Asked::Done(answer) => answer,
-            Asked::Sent(number, answer) => match heard(answer, end).await {
+    async fn wait_for_outcome(
+        &self,
+        ask: &Acquire,
+        reply: Reply<TryOutcome>,
+        end: Instant,
+    ) -> Result<TryOutcome> {
+        match reply {
+            Reply::Now(answer) => answer,
+            Reply::Later(number, answer) => match wait_for_reply(answer, end).await {
                 Err(error) if error.kind() == ErrorKind::Unknown => {
-                    let was_unsent = self.desk.with(|state| state.give_up(&ask.object.name, number));
+                    let was_unsent =
+                        self.lock_sessions.with(|state| state.withdraw(&ask.object.name, number));
                     Err(if was_unsent { unsent() } else { error })
                 }
                 answer => answer,
             },
-            Asked::Probed(alive) => {
-                let sent = heard(alive, end).await?;
-                let claimed = self.desk.with(|state| state.claimed(ask, sent));
-                Ok(claimed.map_or(Tried::Refused { has_place: false }, Tried::Answered))
+            Reply::AfterProbe(alive) => {
+                let sent = wait_for_reply(alive, end).await?;
+                let claimed = self.lock_sessions.with(|state| state.claimed(ask, sent));
+                Ok(claimed.map_or(TryOutcome::Refused { has_place: false }, TryOutcome::Answered))
             }
         }
     }
 
-    /// Returns which of those that were refused are to join the queue, or to leave it, and notes that they may have a place: a
-    /// cancel that comes from here on finds that; one that came before has left its mark.
+    /// Returns the indices of refused acquisitions that are to join the queue, or to leave it, and notes that
+    /// their tickets may have a place. A later cancel finds the note; an earlier one has left a tombstone.
     fn joining(&self, asks: &[&Acquire], outcomes: &mut [Outcome]) -> Vec<usize> {
         let at = now();
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             let mut joining = Vec::new();
             for (index, (ask, outcome)) in asks.iter().zip(outcomes).enumerate() {
                 let Err(has_place) = *outcome else { continue };
                 let joins = if ask.queue { !has_place } else { state.places.contains_key(&ask.ticket) };
-                if joins && state.is_buried(ask.ticket, at) {
+                if joins && state.has_tombstone(ask.ticket, at) {
                     *outcome = Ok(Ok(Acquired::Cancelled));
-                } else if joins && !state.stays(ask.ticket) {
+                } else if joins && !state.cancel_leave(ask.ticket) {
                     let detail = "the place of its last grant is being given up";
                     *outcome = Ok(Err(Error::new(ErrorKind::Unavailable, detail)));
                 } else if joins {
@@ -126,15 +142,21 @@ impl SessionSteps {
         })
     }
 
-    /// Has them join the queue, or leave it; the places are committed when this returns. Answers whoever is not to wait.
-    async fn join(&self, asks: &[&Acquire], end: Instant, patient: &mut Option<Instant>) -> Vec<Outcome> {
+    /// Lets tickets join the queue, or leave it. Joined places are committed when this returns. An
+    /// acquisition that is not to wait has its final answer.
+    async fn join(
+        &self,
+        asks: &[&Acquire],
+        end: Instant,
+        queue_deadline: &mut Option<Instant>,
+    ) -> Vec<Outcome> {
         let requests: Vec<Acquire> = asks.iter().map(|ask| (*ask).clone()).collect();
-        let until = *patient.get_or_insert_with(|| end.min(now() + PATIENCE));
+        let until = *queue_deadline.get_or_insert_with(|| end.min(now() + MAXIMUM_QUEUE_DELAY));
         let joined = timeout_at(until, self.places.acquire(&requests)).await;
         let answers = joined.unwrap_or_else(|_| refused(requests.len(), &unknown()));
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             let outcome = |(ask, answer): (&Acquire, Result<Acquired>)| {
-                // It is not there if the ticket was cancelled meanwhile.
+                // There is none if the ticket was cancelled meanwhile.
                 let mut place = state.places.get_mut(&ask.ticket);
                 let is_answered =
                     answer.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::Unknown);

@@ -1,56 +1,58 @@
-//! Mutexes kept by advisory locks of a database session.
+//! Mutexes held as advisory locks of a database session.
 //!
-//! One session of a process, the shared session, keeps all its mutexes. It lives on the engine's thread: callers leave what
-//! they want at the [`Desk`](desk::Desk), and what has gathered leaves in one statement. Nobody waits in a statement. Who finds a
-//! mutex taken joins the queue, which is rows as in lease mode, and tries again once its place is committed, at each hint, and
-//! at each poll while it is the first.
+//! A process keeps all its mutexes on one session, the current session. It runs on the engine's thread.
+//! Callers add requests to [`LockSessions`](lock_sessions::LockSessions), and the session sends all gathered
+//! requests in one statement. No statement waits for a lock. An acquisition that finds the mutex taken joins
+//! the queue, whose rows are those of lease mode. It tries again once its place is committed, at each hint,
+//! and at each poll while it is the first in the queue.
 //!
-//! What another waits for is committed before the look that decides about it: a place before the try, an unlock before the look
-//! at the queue. So either the try finds the mutex free, or the look finds the place.
+//! Each write is committed before the read that depends on it: a place before the try, and an unlock before
+//! the queue is read. So either the try finds the mutex free, or the unlocking session finds the place.
 //!
-//! A hold is a lease as anywhere else: the server ends a session that it has not heard for a TTL, the session is probed
-//! more often than that, and a hold counts from a statement that was sent after its caller began to count. A hold that
-//! its owner does not renew is unlocked although its session goes on. A session that is stuck keeps its holds for as long as that
-//! may be believed; another one serves what is new.
+//! A hold is a lease. The server ends a session that it has not heard from for a TTL, and the process probes
+//! its sessions more often than that. The lease of a hold counts from the time at which its statement was
+//! sent, which is later than the time from which its caller counts. A hold that its owner does not renew is
+//! unlocked although its session goes on. A session that does not answer in time keeps its holds until their
+//! leases may have ended; new requests go to another session, which becomes the current one.
 
-mod asks;
-mod chore;
-mod desk;
-mod entry;
-mod errands;
-mod leaving;
-mod load;
+mod connection;
+mod grant_records;
+mod inspect;
+mod lock_sessions;
+mod lock_table;
 mod locking;
-mod look;
-mod notes;
-mod post;
-mod rhythm;
-mod serve;
+mod mutex_state;
+mod queue;
+mod requests;
+mod runner;
+mod session_state;
+mod session_task;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod tries;
-mod wire;
-mod work;
+mod timers;
+mod transitions;
+mod try_lock;
+mod unlock;
 
 use std::sync::{Arc, Weak};
 
 use stanchion_core::Ttl;
 use stanchion_core::steps::ProcessId;
 
-pub(crate) use self::chore::SessionChore;
-use self::desk::Desk;
-use self::look::Look;
+use self::connection::SessionConfig;
+pub(crate) use self::connection::token_of;
+use self::inspect::PeerSessions;
+use self::lock_sessions::LockSessions;
+pub(crate) use self::runner::SessionRunner;
 pub(crate) use self::steps::SessionSteps;
-use self::wire::Wires;
-pub(crate) use self::wire::token_of;
 use crate::access::Access;
 use crate::context::Context;
 use crate::steps::PostgresSteps;
 
 /// Counts the sessions of a namespace, for as long as its engine lives.
 #[derive(Debug)]
-pub(crate) struct SessionCount(Weak<Desk>);
+pub(crate) struct SessionCount(Weak<LockSessions>);
 
 impl SessionCount {
     /// Returns the number of open sessions; `None` once the engine has ended.
@@ -59,8 +61,9 @@ impl SessionCount {
     }
 }
 
-/// The steps, for callers and for the engine, and the chore that the engine has to run for them. `callers` and `own` are the
-/// steps of the queue, and of the turns of users' transactions; `places` is whose the places in the queue are; `access` leads to the
+/// Returns the steps for callers and for the engine, the background task that the engine has to run for them,
+/// and the count of open sessions. `callers` and `own` are the steps of the queue and of the turns of users'
+/// transactions. `places` is the process id under which places in the queue are stored. `access` leads to the
 /// server, and `ttl` is the lease of every hold.
 pub(crate) fn sessions(
     context: &Context,
@@ -68,18 +71,19 @@ pub(crate) fn sessions(
     places: ProcessId,
     access: &Access,
     ttl: Ttl,
-) -> ([SessionSteps; 2], SessionChore, SessionCount) {
-    let desk = Arc::new(Desk::new(ttl, own.link().request_timeout(), places));
-    let count = SessionCount(Arc::downgrade(&desk));
-    let wires = Arc::new(Wires::new(context, access, ttl, places));
+) -> ([SessionSteps; 2], SessionRunner, SessionCount) {
+    let lock_sessions = Arc::new(LockSessions::new(ttl, own.link().request_timeout(), places));
+    let count = SessionCount(Arc::downgrade(&lock_sessions));
+    let config = Arc::new(SessionConfig::new(context, access, ttl, places));
     let steps = [callers, own].map(|turns| SessionSteps {
-        desk: Arc::clone(&desk),
-        // Each over its own connections: the engine's, used by callers' runtimes, would be some more.
-        look: Arc::new(Look::new(context, Arc::clone(turns.link()))),
+        lock_sessions: Arc::clone(&lock_sessions),
+        // Callers and the engine use their own connections: the engine's would need more connections if
+        // callers' runtimes used them too.
+        peers: Arc::new(PeerSessions::new(context, Arc::clone(turns.link()))),
         places: turns.for_places(places),
         turns: turns.clone(),
         label: context.turn.clone(),
     });
-    let chore = SessionChore { desk, wires, places: own.for_places(places) };
-    (steps, chore, count)
+    let runner = SessionRunner { lock_sessions, config, places: own.for_places(places) };
+    (steps, runner, count)
 }

@@ -1,4 +1,4 @@
-//! The steps of mutexes that sessions keep. The session tries and unlocks; whoever has to wait has a place in the queue, which is
+//! The steps of mutexes in session mode. Sessions try and unlock; a waiter has a place in the queue, which is
 //! that of lease mode.
 
 use std::collections::HashSet;
@@ -16,30 +16,30 @@ use stanchion_core::steps::{
 use stanchion_core::{Error, ErrorKind, Inspection, Name, Result, Ticket};
 use tokio::sync::oneshot;
 
-use super::asks::Asked;
-use super::desk::Desk;
-use super::entry::Turn;
-use super::look::Look;
-use super::post::PostId;
+use super::inspect::PeerSessions;
+use super::lock_sessions::LockSessions;
+use super::mutex_state::TransactionTurn;
+use super::requests::Reply;
+use super::session_state::SessionId;
 use crate::context::TurnLabel;
 use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Halves;
 
-/// Names are spread over so many lanes.
-const LANES: u64 = 8;
-/// For so long a release waits until the next waiters are told.
-const TELLING: Duration = Duration::from_millis(100);
+/// Number of lanes that names are spread over.
+const LANE_COUNT: u64 = 8;
+/// Maximum time that a release waits until hints to the next waiters are sent.
+const HINT_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
 
 /// The steps of mutexes in session mode.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionSteps {
-    pub(super) desk: Arc<Desk>,
-    pub(super) look: Arc<Look>,
-    /// The queue.
+    pub(super) lock_sessions: Arc<LockSessions>,
+    pub(super) peers: Arc<PeerSessions>,
+    /// The steps of the queue.
     pub(super) places: PostgresSteps,
-    /// The turns of users' transactions, which wait in the same queue.
+    /// The steps of users' transactions, whose turns wait in the same queue.
     pub(super) turns: PostgresSteps,
     pub(super) label: TurnLabel,
 }
@@ -52,8 +52,8 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
     Err(Error::new(ErrorKind::Unsupported, what))
 }
 
-/// The answer to a part of a batch; without one the outcome is unknown.
-pub(super) async fn heard<T>(answer: oneshot::Receiver<Result<T>>, end: Instant) -> Result<T> {
+/// Waits for the reply to one request of a batch; without one the outcome is unknown.
+pub(super) async fn wait_for_reply<T>(answer: oneshot::Receiver<Result<T>>, end: Instant) -> Result<T> {
     match timeout_at(end, answer).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => Err(unknown()),
@@ -61,12 +61,13 @@ pub(super) async fn heard<T>(answer: oneshot::Receiver<Result<T>>, end: Instant)
 }
 
 impl SessionSteps {
-    pub(super) fn end(&self) -> Instant {
-        now() + self.desk.limit
+    pub(super) fn deadline(&self) -> Instant {
+        now() + self.lock_sessions.request_timeout
     }
 
-    /// Answers the turns of transactions by the steps of lease mode, and the rest by the sessions, side by side.
-    async fn each_way<T: Clone + Send + Sync, A: Send>(
+    /// Answers the turns of transactions by the steps of lease mode and all other entries by the sessions,
+    /// concurrently.
+    async fn split_turns<T: Clone + Send + Sync, A: Send>(
         &self,
         batch: &[T],
         ticket: fn(&T) -> Ticket,
@@ -74,7 +75,7 @@ impl SessionSteps {
         rest: impl for<'a> Fn(&'a Self, &'a [T]) -> Sending<'a, A> + Send + Sync,
     ) -> Answers<A> {
         let halves =
-            self.desk.with(|state| Halves::of(batch, |entry| state.turns.contains_key(&ticket(entry))));
+            self.lock_sessions.with(|state| Halves::of(batch, |ask| state.turns.contains_key(&ticket(ask))));
         if halves.ones.is_empty() {
             return rest(self, batch).await;
         }
@@ -86,10 +87,10 @@ impl SessionSteps {
         halves.merged(turns, rest)
     }
 
-    /// Acquires turns. One that is neither had nor waited for, for sure, is forgotten.
+    /// Acquires turns. A turn that is certainly neither granted nor waiting is removed.
     async fn acquire_turns(&self, batch: &[Acquire]) -> Answers<Acquired> {
         let answers = self.turns.acquire(batch).await;
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             for (ask, answer) in batch.iter().zip(&answers) {
                 let is_there = match answer {
                     Ok(Acquired::Granted { .. }) => true,
@@ -119,58 +120,60 @@ impl SessionSteps {
         answers
     }
 
-    /// Unlocks, and waits a moment until the next waiters are told.
+    /// Unlocks, and waits a moment until hints to the next waiters are sent.
     async fn release_locks(&self, batch: &[Release]) -> Answers<Kept> {
-        let (at, end) = (now(), self.end());
-        let asked: Vec<_> = self.desk.with(|state| batch.iter().map(|ask| state.release(ask, at)).collect());
-        let answers = ended(asked, end).await;
-        let hinted = self.desk.with(|state| state.hinted);
-        let mut told = self.desk.told.subscribe();
-        drop(timeout_at(now() + TELLING, told.wait_for(|told| *told >= hinted)).await);
+        let (at, end) = (now(), self.deadline());
+        let replies: Vec<_> =
+            self.lock_sessions.with(|state| batch.iter().map(|ask| state.release(ask, at)).collect());
+        let answers = wait_for_replies(replies, end).await;
+        let hint_count = self.lock_sessions.with(|state| state.hint_count);
+        let mut sent = self.lock_sessions.hints_sent.subscribe();
+        drop(timeout_at(now() + HINT_TIMEOUT, sent.wait_for(|sent| *sent >= hint_count)).await);
         answers
     }
 
     async fn renew_holds(&self, batch: &[Renew]) -> Answers<Kept> {
-        let end = self.end();
-        let (posts, alive) = self.desk.with(|state| {
-            let posts: Vec<_> = batch.iter().map(|ask| state.holder(&ask.object.name, ask.ticket)).collect();
-            let alive = state.probe(&posts);
-            (posts, alive)
+        let end = self.deadline();
+        let (sessions, alive) = self.lock_sessions.with(|state| {
+            let sessions: Vec<_> =
+                batch.iter().map(|ask| state.holding_session(&ask.object.name, ask.ticket)).collect();
+            let alive = state.probe(&sessions);
+            (sessions, alive)
         });
-        let mut sent: Vec<(PostId, Result<Instant>)> = Vec::with_capacity(alive.len());
-        for (post, answer) in alive {
-            sent.push((post, heard(answer, end).await));
+        let mut sent: Vec<(SessionId, Result<Instant>)> = Vec::with_capacity(alive.len());
+        for (session, answer) in alive {
+            sent.push((session, wait_for_reply(answer, end).await));
         }
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             batch
                 .iter()
-                .zip(posts)
-                .map(|(ask, post)| {
-                    let answer = sent.iter().find(|(id, _)| Some(*id) == post).map(|(_, sent)| sent);
-                    state.renewed(ask, answer)
+                .zip(sessions)
+                .map(|(ask, session)| {
+                    let answer = sent.iter().find(|(id, _)| Some(*id) == session).map(|(_, sent)| sent);
+                    state.renew(ask, answer)
                 })
                 .collect()
         })
     }
 
-    /// Ends what the tickets have at the sessions, and the places that they may have.
+    /// Ends the holds and requests of the tickets, and the places that they may have.
     async fn cancel_locks(&self, batch: &[Cancel]) -> Answers<()> {
-        let (at, end) = (now(), self.end());
-        let (asked, places) = self.desk.with(|state| {
-            let asked: Vec<_> = batch.iter().map(|ask| state.cancel(ask, at)).collect();
-            let placed = batch.iter().filter(|ask| state.may_wait(&ask.object.name, ask.ticket));
-            (asked, placed.cloned().collect::<Vec<_>>())
+        let (at, end) = (now(), self.deadline());
+        let (replies, places) = self.lock_sessions.with(|state| {
+            let replies: Vec<_> = batch.iter().map(|ask| state.cancel(ask, at)).collect();
+            let placed = batch.iter().filter(|ask| state.may_have_place(&ask.object.name, ask.ticket));
+            (replies, placed.cloned().collect::<Vec<_>>())
         });
         let cancelled =
             async { if places.is_empty() { Vec::new() } else { self.places.cancel(&places).await } };
-        let (cancelled, ended) = tokio::join!(cancelled, ended(asked, end));
+        let (cancelled, ended) = tokio::join!(cancelled, wait_for_replies(replies, end));
         let mut failed: Vec<(Ticket, Error)> = Vec::new();
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             for (ask, answer) in places.iter().zip(cancelled) {
                 match answer {
                     Ok(()) => {
                         state.places.remove(&ask.ticket);
-                        state.orphans.remove(&ask.object.name);
+                        state.orphaned_places.remove(&ask.object.name);
                     }
                     Err(error) => failed.push((ask.ticket, error)),
                 }
@@ -183,10 +186,10 @@ impl SessionSteps {
         answers.collect()
     }
 
-    /// Merges in what is to be said of the turns of this process.
+    /// Merges the poll of turns of this process into the answers.
     async fn polled_turns(&self, batch: &[Object], answers: &mut Answers<Polled>) {
         let waited: HashSet<Name> =
-            self.desk.with(|state| state.turns.values().map(|turn| turn.name.clone()).collect());
+            self.lock_sessions.with(|state| state.turns.values().map(|turn| turn.name.clone()).collect());
         let waited: Vec<usize> = (0..batch.len()).filter(|at| waited.contains(&batch[*at].name)).collect();
         if waited.is_empty() {
             return;
@@ -195,7 +198,7 @@ impl SessionSteps {
         for (at, turns) in waited.into_iter().zip(self.turns.poll(&objects).await) {
             match (&mut answers[at], turns) {
                 (Ok(places), Ok(turns)) => {
-                    self.desk.with(|state| state.note_orphans(&batch[at].name, &turns.ready));
+                    self.lock_sessions.with(|state| state.add_orphaned_places(&batch[at].name, &turns.ready));
                     places.ready.extend(turns.ready);
                     places.next = [places.next, turns.next].into_iter().flatten().min();
                     places.is_first |= turns.is_first;
@@ -205,26 +208,27 @@ impl SessionSteps {
         }
     }
 
-    /// Why this process is not to be the first of a queue: it cannot open a session. One is opened again.
-    fn trouble(&self) -> Option<Error> {
-        self.desk.with(|state| {
-            let (trouble, until) = state.trouble.as_ref()?;
-            let (trouble, until) = (trouble.replicate(), *until);
+    /// Returns why this process must not be the first of a queue: it could not open a session. Starts another
+    /// attempt if one is due.
+    fn open_failure(&self) -> Option<Error> {
+        self.lock_sessions.with(|state| {
+            let (failure, until) = state.open_failure.as_ref()?;
+            let (failure, until) = (failure.replicate(), *until);
             if now() >= until {
-                state.shared();
+                state.current_session();
             }
-            Some(trouble)
+            Some(failure)
         })
     }
 }
 
 #[async_trait]
 impl PermitSteps for SessionSteps {
-    /// What gathers at the desk leaves together, so that names need not wait for each other here.
+    /// Requests of all lanes leave in the same statements, so that names need not wait for each other here.
     fn lane(&self, object: &Object) -> usize {
         let mut hasher = DefaultHasher::new();
         object.name.as_str().hash(&mut hasher);
-        usize::try_from(hasher.finish() % LANES).unwrap_or_default()
+        usize::try_from(hasher.finish() % LANE_COUNT).unwrap_or_default()
     }
 
     fn exchange_lane(&self, _: &Object) -> Option<usize> {
@@ -232,13 +236,13 @@ impl PermitSteps for SessionSteps {
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             for ask in batch.iter().filter(|ask| self.label.is_of(ask)) {
-                let turn = Turn { name: ask.object.name.clone(), may_be_there: false };
+                let turn = TransactionTurn { name: ask.object.name.clone(), may_be_there: false };
                 state.turns.entry(ask.ticket).or_insert(turn);
             }
         });
-        self.each_way(
+        self.split_turns(
             batch,
             |ask| ask.ticket,
             |steps, turns| Box::pin(steps.acquire_turns(turns)),
@@ -248,7 +252,7 @@ impl PermitSteps for SessionSteps {
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        self.each_way(
+        self.split_turns(
             batch,
             |ask| ask.ticket,
             |steps, turns| steps.turns.renew(turns),
@@ -258,7 +262,7 @@ impl PermitSteps for SessionSteps {
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        self.each_way(
+        self.split_turns(
             batch,
             |ask| ask.ticket,
             |steps, turns| Box::pin(steps.release_turns(turns)),
@@ -268,7 +272,7 @@ impl PermitSteps for SessionSteps {
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        self.each_way(
+        self.split_turns(
             batch,
             |ask| ask.ticket,
             |steps, turns| Box::pin(steps.cancel_turns(turns)),
@@ -278,11 +282,11 @@ impl PermitSteps for SessionSteps {
     }
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        let mut answers = match self.trouble() {
-            Some(trouble) => refused(batch.len(), &trouble),
+        let mut answers = match self.open_failure() {
+            Some(failure) => refused(batch.len(), &failure),
             None => self.places.poll(batch).await,
         };
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             for (object, answer) in batch.iter().zip(&mut answers) {
                 state.polled(&object.name, answer.as_mut().ok());
             }
@@ -292,12 +296,12 @@ impl PermitSteps for SessionSteps {
     }
 
     async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
-        if let Some(trouble) = self.trouble() {
-            return refused(batch.len(), &trouble);
+        if let Some(failure) = self.open_failure() {
+            return refused(batch.len(), &failure);
         }
-        if self.desk.with(|state| state.turns.is_empty()) {
+        if self.lock_sessions.with(|state| state.turns.is_empty()) {
             let mut answers = self.places.keep_places(batch).await;
-            self.desk.with(|state| {
+            self.lock_sessions.with(|state| {
                 for (object, answer) in batch.iter().zip(&mut answers) {
                     state.polled(&object.name, answer.as_mut().ok().and_then(Option::as_mut));
                 }
@@ -312,12 +316,14 @@ impl PermitSteps for SessionSteps {
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        let (queue, mut holders) =
-            tokio::try_join!(self.places.inspect(object), self.look.holders(&self.desk, &object.name))?;
-        let departing = self.desk.with(|state| state.departing_of(&object.name));
-        // A transaction whose turn it is.
+        let (queue, mut holders) = tokio::try_join!(
+            self.places.inspect(object),
+            self.peers.holders(&self.lock_sessions, &object.name)
+        )?;
+        let leaving = self.lock_sessions.with(|state| state.leaving_count(&object.name));
+        // The holders in the queue's records are transactions.
         holders.extend(queue.holders);
-        Ok(Inspection::new(holders, queue.waiters.saturating_sub(departing), Some(1)))
+        Ok(Inspection::new(holders, queue.waiters.saturating_sub(leaving), Some(1)))
     }
 
     async fn resize(&self, _: &Object, _: u32) -> Result<()> {
@@ -326,17 +332,17 @@ impl PermitSteps for SessionSteps {
 
     async fn force(&self, object: &Object, force: Force) -> Result<u32> {
         let turns = self.turns.force(object, force).await?;
-        Ok(turns + self.look.force(&self.desk, &object.name, force).await?)
+        Ok(turns + self.peers.force(&self.lock_sessions, &object.name, force).await?)
     }
 
     async fn ping(&self) -> Result<()> {
-        self.look.ping().await
+        self.peers.ping().await
     }
 }
 
 impl SessionSteps {
     fn forget_turns<'a, A: 'a>(&self, ended: impl Iterator<Item = (Ticket, &'a Result<A>)>) {
-        self.desk.with(|state| {
+        self.lock_sessions.with(|state| {
             for (ticket, _) in ended.filter(|(_, answer)| answer.is_ok()) {
                 state.turns.remove(&ticket);
             }
@@ -344,13 +350,13 @@ impl SessionSteps {
     }
 }
 
-async fn ended(asked: Vec<Asked<Kept>>, end: Instant) -> Answers<Kept> {
-    let mut answers = Vec::with_capacity(asked.len());
-    for asked in asked {
-        answers.push(match asked {
-            Asked::Done(answer) => answer,
-            Asked::Sent(_, answer) => heard(answer, end).await,
-            Asked::Probed(_) => Err(unknown()),
+async fn wait_for_replies(replies: Vec<Reply<Kept>>, end: Instant) -> Answers<Kept> {
+    let mut answers = Vec::with_capacity(replies.len());
+    for reply in replies {
+        answers.push(match reply {
+            Reply::Now(answer) => answer,
+            Reply::Later(_, answer) => wait_for_reply(answer, end).await,
+            Reply::AfterProbe(_) => Err(unknown()),
         });
     }
     answers

@@ -1,2 +1,2 @@
-WITH obeyed AS (DELETE FROM stanchion.session_evictions WHERE id = ANY ($1))
+WITH accepted AS (DELETE FROM stanchion.session_evictions WHERE id = ANY ($1))
 UPDATE stanchion.session_evictions SET declined = true WHERE id = ANY ($2)

@@ -25,7 +25,7 @@ use stanchion_core::steps::ProcessId;
 use self::call::Statements;
 pub(crate) use self::call::{StatementArguments, column, ticket, uuid};
 use self::kept::KeptNames;
-pub(crate) use self::places::{Note, Place, leaving};
+pub(crate) use self::places::{GrantRecord, PlaceToLeave, leave_arguments};
 use self::tables::LockedTables;
 use crate::context::Context;
 use crate::link::Link;

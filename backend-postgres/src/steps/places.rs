@@ -1,4 +1,4 @@
-//! What sessions that keep mutexes need of the queue.
+//! The steps of the queue that session mode needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use super::call::{StatementArguments, column, ticket, uuid};
 use crate::context::{Context, micros};
 use crate::hints;
 
-/// A place in the queue of a mutex that is to be given up.
+/// A place in the queue of a mutex that is to be left.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct PlaceToLeave {
     pub(crate) object: Object,
     pub(crate) ticket: Ticket,
-    /// The ticket does not have the mutex any more.
+    /// The ticket does not hold the mutex any more.
     pub(crate) is_free: bool,
-    /// For so long a copy of the request that joined the queue is refused, if there may be one.
+    /// How long a copy of the request that joined the queue is refused, if there may be one.
     pub(crate) tombstone: Option<Ttl>,
 }
 
-/// A hold that is written for others to see.
+/// The record of a hold, which other processes read.
 #[derive(Clone, Debug)]
-pub(crate) struct Note {
+pub(crate) struct GrantRecord {
     pub(crate) name: Name,
     /// The process id of the session.
     pub(crate) pid: i32,
@@ -37,11 +37,17 @@ pub(crate) struct Note {
     pub(crate) label: Option<Arc<str>>,
 }
 
-/// Returns the arguments of `session_leave`, which answers in the order of the names. `waits`: for rows that somebody has locked.
+/// Returns the arguments of `session_leave`, which answers in the order of the names. `waits`: the statement
+/// waits for rows that another session has locked.
 ///
 /// # Errors
 /// `InvalidArgument` if they cannot be sent.
-pub(crate) fn leaving(namespace: &str, tokens: i64, places: &[Place], waits: bool) -> Result<PgArguments> {
+pub(crate) fn leave_arguments(
+    namespace: &str,
+    tokens: i64,
+    places: &[PlaceToLeave],
+    waits: bool,
+) -> Result<PgArguments> {
     let mut places: Vec<_> = places.iter().collect();
     places.sort_by_key(|place| &place.object.name);
     StatementArguments::default()
@@ -61,9 +67,9 @@ pub(crate) fn leaving(namespace: &str, tokens: i64, places: &[Place], waits: boo
 }
 
 impl PostgresSteps {
-    /// Removes the places of waiters who have, or had, their mutex, and wakes the next waiters of those that are free. Names that
-    /// somebody else keeps locked delay none of the others; an error says of which name that is so.
-    pub(crate) async fn leave_places(&self, places: &[Place]) -> Vec<Result<()>> {
+    /// Removes the places of tickets that hold, or held, their mutex, and wakes the next waiters of mutexes
+    /// that are free. A name that another session keeps locked delays no other; its answer is an error.
+    pub(crate) async fn leave_places(&self, places: &[PlaceToLeave]) -> Vec<Result<()>> {
         self.around_locked(
             places,
             |place| &place.object,
@@ -73,10 +79,10 @@ impl PostgresSteps {
         .await
     }
 
-    async fn leave_all(&self, batch: &[Place]) -> Vec<Result<()>> {
+    async fn leave_all(&self, batch: &[PlaceToLeave]) -> Vec<Result<()>> {
         let Context { namespace, retention, .. } = &*self.context;
-        let arguments = leaving(namespace, micros(retention.tokens), batch, true);
-        // Callers wait for it: one that is not answered is sent again within their time.
+        let arguments = leave_arguments(namespace, micros(retention.tokens), batch, true);
+        // Callers wait for it: a statement that is not answered is sent again within their time.
         let end = now() + self.time_limit(None) / 4;
         let left = match arguments {
             Ok(arguments) => self.run_by(&self.statements.leave, arguments, end).await,
@@ -85,28 +91,29 @@ impl PostgresSteps {
         batch.iter().map(|_| left.as_ref().map(drop).map_err(Error::replicate)).collect()
     }
 
-    /// Writes who holds mutexes, in the order of their names. Returns false if nothing can be written at the moment.
+    /// Writes records of holds, in the order of their names. Returns false if nothing can be written at the
+    /// moment.
     ///
     /// # Errors
-    /// As every request: then it may be written or not.
-    pub(crate) async fn note(&self, notes: &[Note]) -> Result<bool> {
-        let token = |note: &Note| i64::try_from(note.token.get()).unwrap_or(i64::MAX);
+    /// As every request: then the records may be written or not.
+    pub(crate) async fn write_grants(&self, records: &[GrantRecord]) -> Result<bool> {
+        let token = |record: &GrantRecord| i64::try_from(record.token.get()).unwrap_or(i64::MAX);
         let arguments = StatementArguments::default()
             .with(&*self.context.namespace)
-            .with(notes.iter().map(|note| note.name.as_str()).collect::<Vec<_>>())
-            .with(notes.iter().map(|note| note.pid).collect::<Vec<_>>())
-            .with(notes.iter().map(|note| uuid(note.ticket)).collect::<Vec<_>>())
-            .with(notes.iter().map(token).collect::<Vec<_>>())
-            .with(notes.iter().map(|note| micros(note.age)).collect::<Vec<_>>())
-            .with(notes.iter().map(|note| note.label.as_deref()).collect::<Vec<_>>());
+            .with(records.iter().map(|record| record.name.as_str()).collect::<Vec<_>>())
+            .with(records.iter().map(|record| record.pid).collect::<Vec<_>>())
+            .with(records.iter().map(|record| uuid(record.ticket)).collect::<Vec<_>>())
+            .with(records.iter().map(token).collect::<Vec<_>>())
+            .with(records.iter().map(|record| micros(record.age)).collect::<Vec<_>>())
+            .with(records.iter().map(|record| record.label.as_deref()).collect::<Vec<_>>());
         column(&self.row(&self.statements.note, arguments, None).await?, 0)
     }
 
-    /// Removes what is written of holds that have ended. Returns the tickets of which something is written still, or may be.
+    /// Removes the records of ended holds. Returns the tickets that still have a record, or may have one.
     ///
     /// # Errors
     /// As every request.
-    pub(crate) async fn forget(&self, ended: &[(Name, Ticket)]) -> Result<Vec<Ticket>> {
+    pub(crate) async fn remove_grants(&self, ended: &[(Name, Ticket)]) -> Result<Vec<Ticket>> {
         let arguments = StatementArguments::default()
             .with(&*self.context.namespace)
             .with(ended.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())
@@ -116,7 +123,7 @@ impl PostgresSteps {
     }
 
     /// Sends hints to waiters of other processes. A hint that cannot be sent is given up: its waiter asks by itself.
-    pub(crate) async fn tell(&self, hints: &[(ProcessId, Ticket)]) {
+    pub(crate) async fn send_hints(&self, hints: &[(ProcessId, Ticket)]) {
         let (processes, tickets) =
             hints.iter().map(|(process, ticket)| (uuid(*process), uuid(*ticket))).unzip();
         hints::tell(&self.link, &self.statements.tell, processes, tickets, now()).await;

@@ -10,14 +10,14 @@ use stanchion_testbed::servers::PostgresOptions;
 
 use super::{Process, REQUEST, SECOND, access, connect, in_line, options, server, soon, start};
 use crate::access::Access;
-use crate::session::post::{Answered, Batch, Try};
-use crate::session::wire::{Request, Wires, settings};
+use crate::session::connection::{SessionConfig, StepRequest, settings};
+use crate::session::session_state::{Batch, ForceUnlockAnswers, TryLock};
 
 /// A request that tries a mutex.
-fn tries(name: &str) -> Request {
+fn try_lock(name: &str) -> StepRequest {
     let (name, ticket) = (Name::new(name).unwrap(), Ticket::random());
-    let tries = vec![Try { name, number: 0, ticket, reads_queue: false }];
-    Request::of(&Batch { tries, ..Batch::default() })
+    let try_locks = vec![TryLock { name, number: 0, ticket, reads_queue: false }];
+    StepRequest::of(&Batch { try_locks, ..Batch::default() })
 }
 
 #[tokio::test]
@@ -100,16 +100,16 @@ async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
     let server = server().await;
     let a = Process::new(server, "silent");
     let ttl = Ttl::new(SECOND).unwrap();
-    let wires = Wires::new(&a.context, &access(server), ttl, Ticket::random());
-    let mut wire = wires.open(REQUEST).await.unwrap();
+    let config = SessionConfig::new(&a.context, &access(server), ttl, Ticket::random());
+    let mut connection = config.open(REQUEST).await.unwrap();
     let started = Instant::now();
-    let stepped = wire.step(&wires, tries("x")).await.unwrap();
-    assert!(stepped.taken[0].answer > 0);
+    let stepped = connection.step(&config, try_lock("x")).await.unwrap();
+    assert!(stepped.try_answers[0].code > 0);
     let next = a.mutex("x");
     let taken = within(ttl.get() + EPSILON, "it is free", next.lock()).await.unwrap();
     assert!(started.elapsed() > ttl.get(), "{:?}", started.elapsed());
     assert!(taken.is_held());
-    assert!(wire.probe(&wires, &Answered::default()).await.is_err());
+    assert!(connection.probe(&config, &ForceUnlockAnswers::default()).await.is_err());
 }
 
 #[tokio::test]
@@ -117,8 +117,8 @@ async fn c21_no_text_of_the_sessions_shows_the_password() {
     let server = server().await;
     let a = Process::new(server, "debug");
     let secret = Access::from(options(server).password("s3cret"));
-    let wires = Wires::new(&a.context, &secret, Ttl::default(), Ticket::random());
-    let text = format!("{wires:?}");
+    let config = SessionConfig::new(&a.context, &secret, Ttl::default(), Ticket::random());
+    let text = format!("{config:?}");
     assert!(text.contains("debug") && !text.contains("s3cret"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! The state alone, with sessions that are played.
+//! The shared state alone, without connections: the tests play the sessions.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use stanchion_core::clock::now;
 use stanchion_core::steps::{Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Release};
 use stanchion_core::{Error, ErrorKind, Kind, Name, Ticket, Ttl};
 
-use crate::session::asks::Asked;
-use crate::session::desk::{Desk, Event, State};
-use crate::session::entry::{Place, Tried};
-use crate::session::post::{Batch, Eviction, PostId};
-use crate::session::wire::{NO_PLACE, Stepped, Taken};
-use crate::session::work::Work;
+use crate::session::connection::{BatchAnswer, NOT_QUEUED, TryAnswer};
+use crate::session::lock_sessions::{Event, LockSessions, SharedState};
+use crate::session::mutex_state::{QueuePlace, TryOutcome};
+use crate::session::requests::Reply;
+use crate::session::session_state::{Batch, ForceUnlockRequest, SessionId};
+use crate::session::transitions::NextAction;
 
-/// A desk of a process.
-fn desk() -> Desk {
-    Desk::new(Ttl::new(Duration::from_secs(10)).unwrap(), Duration::from_secs(2), Ticket::from(77))
+/// The lock sessions of a process.
+fn lock_sessions() -> LockSessions {
+    LockSessions::new(Ttl::new(Duration::from_secs(10)).unwrap(), Duration::from_secs(2), Ticket::from(77))
 }
 
 fn name() -> Name {
@@ -53,91 +53,94 @@ fn cancel(ticket: u128) -> Cancel {
     }
 }
 
-/// Has the ticket wait in the queue.
-fn place(state: &mut State, ticket: u128) {
-    state.places.insert(Ticket::from(ticket), Place { epoch: Some(1), unanswered: 0 });
+/// Gives the ticket a place in the queue.
+fn add_place(state: &mut SharedState, ticket: u128) {
+    state.places.insert(Ticket::from(ticket), QueuePlace { epoch: Some(1), unanswered: 0 });
 }
 
-/// The statement that a session sends next.
-fn sent(state: &mut State, id: PostId) -> Batch {
-    match state.work(id, now()) {
-        Work::Send(batch) => batch,
+/// Returns the batch that a session sends next.
+fn next_batch(state: &mut SharedState, id: SessionId) -> Batch {
+    match state.next_action(id, now()) {
+        NextAction::Send(batch) => batch,
         other => panic!("{other:?}"),
     }
 }
 
-/// The session carries a statement out; each try is answered so.
-fn answer_with(state: &mut State, id: PostId, batch: Batch, taken: Taken) {
-    let stepped = Stepped {
+/// Answers a batch of the session; each try gets `answer`.
+fn answer_with(state: &mut SharedState, id: SessionId, batch: Batch, answer: TryAnswer) {
+    let batch_answer = BatchAnswer {
         unlocked: vec![true; batch.unlocks.len()],
-        taken: vec![taken; batch.tries.len()],
-        firsts: Vec::new(),
-        lefts: Vec::new(),
-        load: Some((0, 1_000_000)),
+        try_answers: vec![answer; batch.try_locks.len()],
+        next_waiters: Vec::new(),
+        still_recorded: Vec::new(),
+        lock_table: Some((0, 1_000_000)),
     };
-    state.stepped(id, batch, stepped, now(), now());
+    state.batch_answered(id, batch, batch_answer, now(), now());
 }
 
-fn answer(state: &mut State, id: PostId, batch: Batch, token: i64) {
-    answer_with(state, id, batch, Taken { answer: token, head: None });
+fn answer(state: &mut SharedState, id: SessionId, batch: Batch, token: i64) {
+    answer_with(state, id, batch, TryAnswer { code: token, first_waiter: None });
 }
 
-/// What was said by now.
-fn said<T: std::fmt::Debug>(asked: Asked<T>) -> Option<Result<T, Error>> {
-    match asked {
-        Asked::Done(answer) => Some(answer),
-        Asked::Sent(_, mut answer) => answer.try_recv().ok(),
-        Asked::Probed(_) => panic!("{asked:?}"),
+/// Returns the reply, if it has come.
+fn reply_of<T: std::fmt::Debug>(reply: Reply<T>) -> Option<Result<T, Error>> {
+    match reply {
+        Reply::Now(answer) => Some(answer),
+        Reply::Later(_, mut answer) => answer.try_recv().ok(),
+        Reply::AfterProbe(_) => panic!("{reply:?}"),
     }
 }
 
-fn is_granted(asked: Asked<Tried>) -> bool {
-    matches!(said(asked), Some(Ok(Tried::Answered(Acquired::Granted { .. }) | Tried::Leaving(..))))
+fn is_granted(reply: Reply<TryOutcome>) -> bool {
+    matches!(
+        reply_of(reply),
+        Some(Ok(TryOutcome::Answered(Acquired::Granted { .. }) | TryOutcome::GrantedFromQueue(..)))
+    )
 }
 
-/// Whether it was refused, and the ticket has a place.
-fn refused(asked: Asked<Tried>) -> Option<bool> {
-    match said(asked) {
-        Some(Ok(Tried::Refused { has_place })) => Some(has_place),
+/// Returns, for a refused request, whether the ticket has a place.
+fn refused(reply: Reply<TryOutcome>) -> Option<bool> {
+    match reply_of(reply) {
+        Some(Ok(TryOutcome::Refused { has_place })) => Some(has_place),
         _ => None,
     }
 }
 
-/// The shared session, open.
-fn shared(state: &mut State) -> PostId {
-    let id = state.shared();
-    state.opened(id, 1, now());
+/// Opens the current session.
+fn open_session(state: &mut SharedState) -> SessionId {
+    let id = state.current_session();
+    state.session_opened(id, 1, now());
     id
 }
 
-/// Has a ticket locked over the shared session.
-fn locked(state: &mut State, ticket: u128) -> PostId {
-    let id = shared(state);
+/// Locks the mutex for a ticket over the current session.
+fn locked(state: &mut SharedState, ticket: u128) -> SessionId {
+    let id = open_session(state);
     let asked = state.acquire(&ask(ticket), now());
-    let batch = sent(state, id);
+    let batch = next_batch(state, id);
     answer(state, id, batch, 7);
     assert!(is_granted(asked));
     id
 }
 
-/// Has the first ticket wait in the queue, and then locked over the shared session.
-fn granted_after_a_wait(state: &mut State) -> PostId {
-    let id = shared(state);
-    place(state, 1);
+/// Locks the mutex for ticket 1, which has a place in the queue.
+fn granted_after_a_wait(state: &mut SharedState) -> SessionId {
+    let id = open_session(state);
+    add_place(state, 1);
     let asked = state.acquire(&ask(1), now());
-    let batch = sent(state, id);
-    answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(1)) });
+    let batch = next_batch(state, id);
+    answer_with(state, id, batch, TryAnswer { code: 7, first_waiter: Some(Ticket::from(1)) });
     assert!(is_granted(asked));
     id
 }
 
 #[test]
 fn c3_those_who_ask_together_share_a_try() {
-    desk().with(|state| {
-        let id = shared(state);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
         let asked = [1, 2, 3].map(|ticket| state.acquire(&ask(ticket), now()));
-        let batch = sent(state, id);
-        assert_eq!(batch.tries.len(), 1, "one of a name at a time");
+        let batch = next_batch(state, id);
+        assert_eq!(batch.try_locks.len(), 1, "one of a name at a time");
         answer(state, id, batch, 7);
         let [first, second, third] = asked;
         assert!(is_granted(first));
@@ -147,55 +150,55 @@ fn c3_those_who_ask_together_share_a_try() {
 
 #[test]
 fn c3_a_try_that_is_not_answered_tells_nobody_no() {
-    desk().with(|state| {
-        let id = shared(state);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
         let first = state.acquire(&ask(1), now());
-        let mut batch = sent(state, id);
-        let behind = state.acquire(&ask(2), now());
-        state.overdue(id, &mut batch, &Error::new(ErrorKind::Unknown, "stuck"));
-        let kinds = [first, behind].map(|asked| said(asked).unwrap().unwrap_err().kind());
+        let mut batch = next_batch(state, id);
+        let later_requests = state.acquire(&ask(2), now());
+        state.statement_overdue(id, &mut batch, &Error::new(ErrorKind::Unknown, "stuck"));
+        let kinds = [first, later_requests].map(|asked| reply_of(asked).unwrap().unwrap_err().kind());
         assert_eq!(kinds, [ErrorKind::Unknown, ErrorKind::Unavailable]);
     });
 }
 
 #[test]
 fn c3_a_try_is_for_whoever_is_not_cancelled() {
-    desk().with(|state| {
-        let id = shared(state);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
         let [first, second] = [1, 2].map(|ticket| state.acquire(&ask(ticket), now()));
-        let batch = sent(state, id);
+        let batch = next_batch(state, id);
         state.cancel(&cancel(1), now());
         answer(state, id, batch, 7);
-        assert!(matches!(said(first), Some(Ok(Tried::Answered(Acquired::Cancelled)))));
+        assert!(matches!(reply_of(first), Some(Ok(TryOutcome::Answered(Acquired::Cancelled)))));
         assert!(is_granted(second));
     });
 }
 
 #[test]
 fn c4_a_grant_that_nobody_wants_is_unlocked() {
-    desk().with(|state| {
-        let id = shared(state);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
         let asked = state.acquire(&ask(1), now());
-        let batch = sent(state, id);
+        let batch = next_batch(state, id);
         state.cancel(&cancel(1), now());
         answer(state, id, batch, 7);
-        assert!(matches!(said(asked), Some(Ok(Tried::Answered(Acquired::Cancelled)))));
-        assert_eq!(sent(state, id).unlocks.len(), 1);
-        assert!(state.names.is_empty());
+        assert!(matches!(reply_of(asked), Some(Ok(TryOutcome::Answered(Acquired::Cancelled)))));
+        assert_eq!(next_batch(state, id).unlocks.len(), 1);
+        assert!(state.mutexes.is_empty());
     });
 }
 
 #[test]
 fn c3_a_try_is_not_told_no_by_one_that_was_sent_before_it() {
-    desk().with(|state| {
-        let id = shared(state);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
         let first = state.acquire(&ask(1), now());
-        let batch = sent(state, id);
+        let batch = next_batch(state, id);
         let second = state.acquire(&ask(2), now());
         answer(state, id, batch, 0);
         assert_eq!(refused(first), Some(false));
-        let batch = sent(state, id);
-        assert_eq!(batch.tries.len(), 1);
+        let batch = next_batch(state, id);
+        assert_eq!(batch.try_locks.len(), 1);
         answer(state, id, batch, 8);
         assert!(is_granted(second));
     });
@@ -203,91 +206,91 @@ fn c3_a_try_is_not_told_no_by_one_that_was_sent_before_it() {
 
 #[test]
 fn c4_a_claim_that_waits_for_its_probe_finds_its_cancel() {
-    desk().with(|state| {
+    lock_sessions().with(|state| {
         let id = locked(state, 1);
-        state.posts.get_mut(&id).unwrap().heard = now().checked_sub(Duration::from_secs(1));
-        assert!(matches!(state.acquire(&ask(1), now()), Asked::Probed(_)));
+        state.sessions.get_mut(&id).unwrap().last_alive = now().checked_sub(Duration::from_secs(1));
+        assert!(matches!(state.acquire(&ask(1), now()), Reply::AfterProbe(_)));
         state.cancel(&cancel(1), now());
         assert_eq!(state.claimed(&ask(1), now()), None);
-        let again = said(state.acquire(&ask(1), now()));
-        assert!(matches!(again, Some(Ok(Tried::Answered(Acquired::Cancelled)))), "{again:?}");
+        let again = reply_of(state.acquire(&ask(1), now()));
+        assert!(matches!(again, Some(Ok(TryOutcome::Answered(Acquired::Cancelled)))), "{again:?}");
     });
 }
 
 #[test]
 fn c3_whoever_ends_a_hold_that_is_being_ended_waits_for_it() {
-    desk().with(|state| {
+    lock_sessions().with(|state| {
         let id = locked(state, 1);
         let first = state.release(&release(1), now());
-        let batch = sent(state, id);
+        let batch = next_batch(state, id);
         let (second, cancelled) = (state.release(&release(1), now()), state.cancel(&cancel(1), now()));
         answer(state, id, batch, 0);
         for asked in [first, second, cancelled] {
-            assert_eq!(said(asked).unwrap().unwrap(), Kept::Yes);
+            assert_eq!(reply_of(asked).unwrap().unwrap(), Kept::Yes);
         }
-        assert_eq!(said(state.release(&release(1), now())).unwrap().unwrap(), Kept::No);
-        assert!(state.leaving.is_empty());
+        assert_eq!(reply_of(state.release(&release(1), now())).unwrap().unwrap(), Kept::No);
+        assert!(state.pending_unlocks.is_empty());
     });
 }
 
 #[test]
 fn c16_a_grant_goes_to_the_ticket_whose_turn_it_is() {
-    desk().with(|state| {
-        let id = shared(state);
-        place(state, 2);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
+        add_place(state, 2);
         let [first, second] = [1, 2].map(|ticket| state.acquire(&ask(ticket), now()));
-        let batch = sent(state, id);
-        assert_eq!((batch.tries[0].ticket, batch.tries[0].reads_queue), (Ticket::from(2), true));
-        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(2)) });
+        let batch = next_batch(state, id);
+        assert_eq!((batch.try_locks[0].ticket, batch.try_locks[0].reads_queue), (Ticket::from(2), true));
+        answer_with(state, id, batch, TryAnswer { code: 7, first_waiter: Some(Ticket::from(2)) });
         assert_eq!(refused(first), Some(false));
         assert!(is_granted(second));
-        assert_eq!(state.departures.len(), 1, "its place is given up");
+        assert_eq!(state.leave_requests.len(), 1, "its place is given up");
     });
 }
 
 #[test]
 fn c16_a_turn_of_a_ticket_that_has_not_asked_is_its_own() {
-    desk().with(|state| {
-        let id = shared(state);
-        place(state, 2);
-        place(state, 3);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
+        add_place(state, 2);
+        add_place(state, 3);
         let asked = state.acquire(&ask(3), now());
-        let batch = sent(state, id);
-        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(2)) });
+        let batch = next_batch(state, id);
+        answer_with(state, id, batch, TryAnswer { code: 7, first_waiter: Some(Ticket::from(2)) });
         assert_eq!(refused(asked), Some(true));
-        let ring = Ticket::from(2);
-        assert!(matches!(state.events[..], [Event::Ring(ticket)] if ticket == ring), "{:?}", state.events);
-        assert_eq!(sent(state, id).unlocks.len(), 1);
+        let first = Ticket::from(2);
+        assert!(matches!(state.events[..], [Event::Wake(ticket)] if ticket == first), "{:?}", state.events);
+        assert_eq!(next_batch(state, id).unlocks.len(), 1);
     });
 }
 
 #[test]
 fn c5_a_place_that_outlives_its_hold_is_given_up_with_a_hint() {
-    desk().with(|state| {
+    lock_sessions().with(|state| {
         granted_after_a_wait(state);
-        let mut departing = state.departing();
+        let mut leaving = state.next_leave_requests();
         drop(state.release(&release(1), now()));
-        // It was sent while the mutex was held. Whoever tried since then has seen the place.
-        state.departed(departing.remove(0), now());
-        let again = state.departing();
-        assert!(matches!(&again[..], [departure] if departure.is_free));
-        for departure in again {
-            state.departed(departure, now());
+        // It was sent while the mutex was held. Every try since then has seen the place.
+        state.left_queue(leaving.remove(0), now());
+        let again = state.next_leave_requests();
+        assert!(matches!(&again[..], [request] if request.is_free));
+        for request in again {
+            state.left_queue(request, now());
         }
-        assert!(state.departures.is_empty());
+        assert!(state.leave_requests.is_empty());
     });
 }
 
 #[test]
 fn c5_a_queue_is_looked_into_before_a_newcomer_is_refused() {
-    desk().with(|state| {
-        let id = shared(state);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
         let asked = state.acquire(&ask(1), now());
-        let batch = sent(state, id);
-        assert!(!batch.tries[0].reads_queue);
-        answer(state, id, batch, NO_PLACE);
-        let batch = sent(state, id);
-        assert!(batch.tries[0].reads_queue);
+        let batch = next_batch(state, id);
+        assert!(!batch.try_locks[0].reads_queue);
+        answer(state, id, batch, NOT_QUEUED);
+        let batch = next_batch(state, id);
+        assert!(batch.try_locks[0].reads_queue);
         answer(state, id, batch, 7);
         assert!(is_granted(asked), "all in it were dead");
     });
@@ -295,13 +298,13 @@ fn c5_a_queue_is_looked_into_before_a_newcomer_is_refused() {
 
 #[test]
 fn c16_whoever_has_lost_its_place_is_told_so() {
-    desk().with(|state| {
-        let id = shared(state);
-        place(state, 1);
-        place(state, 2);
+    lock_sessions().with(|state| {
+        let id = open_session(state);
+        add_place(state, 1);
+        add_place(state, 2);
         let asked = [1, 2].map(|ticket| state.acquire(&ask(ticket), now()));
-        let batch = sent(state, id);
-        answer(state, id, batch, NO_PLACE);
+        let batch = next_batch(state, id);
+        answer(state, id, batch, NOT_QUEUED);
         assert_eq!(asked.map(refused), [Some(false); 2]);
         assert_eq!(state.places.len(), 2, "they may have one: a cancel asks the server");
     });
@@ -309,82 +312,82 @@ fn c16_whoever_has_lost_its_place_is_told_so() {
 
 #[test]
 fn c16_places_that_a_crash_may_bring_back_are_given_up_again() {
-    desk().with(|state| {
+    lock_sessions().with(|state| {
         let id = granted_after_a_wait(state);
-        let departing = state.departing();
-        assert_eq!((departing.len(), state.departures.len()), (1, 0));
-        for departure in departing {
-            state.departed(departure, now());
+        let leaving = state.next_leave_requests();
+        assert_eq!((leaving.len(), state.leave_requests.len()), (1, 0));
+        for request in leaving {
+            state.left_queue(request, now());
         }
-        state.closed(id, Some(Error::new(ErrorKind::Unavailable, "a crash")), now());
-        assert_eq!(state.departures.len(), 1);
+        state.session_closed(id, Some(Error::new(ErrorKind::Unavailable, "a crash")), now());
+        assert_eq!(state.leave_requests.len(), 1);
         assert!(matches!(state.events[..], [Event::Gone(_)]));
     });
 }
 
 #[test]
 fn c12_a_session_that_ends_while_it_unlocks_answers_whoever_asks() {
-    desk().with(|state| {
+    lock_sessions().with(|state| {
         let id = locked(state, 1);
         let first = state.release(&release(1), now());
-        let mut batch = sent(state, id);
-        assert!(state.overdue(id, &mut batch, &Error::new(ErrorKind::Unknown, "stuck")).is_none());
-        // Who asks a session that is known to be stuck is not kept waiting.
-        let second = said(state.release(&release(1), now())).unwrap().unwrap_err();
-        assert_eq!([said(first).unwrap().unwrap_err().kind(), second.kind()], [ErrorKind::Unknown; 2]);
+        let mut batch = next_batch(state, id);
+        assert!(state.statement_overdue(id, &mut batch, &Error::new(ErrorKind::Unknown, "stuck")).is_none());
+        // A caller is not kept waiting for a session that is known to be stuck.
+        let second = reply_of(state.release(&release(1), now())).unwrap().unwrap_err();
+        assert_eq!([reply_of(first).unwrap().unwrap_err().kind(), second.kind()], [ErrorKind::Unknown; 2]);
         drop(batch);
         let closed = now();
-        state.closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")), closed);
-        assert!(state.leaving.is_empty());
-        assert_eq!(said(state.cancel(&cancel(1), now())).unwrap().unwrap(), Kept::No);
+        state.session_closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")), closed);
+        assert!(state.pending_unlocks.is_empty());
+        assert_eq!(reply_of(state.cancel(&cancel(1), now())).unwrap().unwrap(), Kept::No);
         // The server may keep it until it has ended the session, too (C3).
         let ttl = state.ttl.get();
-        let early = said(state.release(&release(1), closed + ttl)).unwrap().unwrap_err();
+        let early = reply_of(state.release(&release(1), closed + ttl)).unwrap().unwrap_err();
         assert_eq!(early.kind(), ErrorKind::Unknown);
-        let late = said(state.release(&release(1), closed + ttl + Duration::from_secs(1)));
+        let late = reply_of(state.release(&release(1), closed + ttl + Duration::from_secs(1)));
         assert_eq!(late.unwrap().unwrap(), Kept::No);
     });
 }
 
 #[test]
 fn a_session_with_nothing_to_do_ends_after_a_while() {
-    desk().with(|state| {
+    lock_sessions().with(|state| {
         let id = locked(state, 1);
         let later = now() + Duration::from_secs(3_600);
-        assert!(matches!(state.work(id, later), Work::Send(_)), "it is due to be probed");
-        assert!(matches!(state.work(id, later), Work::Sleep(_)), "it keeps a mutex");
+        assert!(matches!(state.next_action(id, later), NextAction::Send(_)), "it is due to be probed");
+        assert!(matches!(state.next_action(id, later), NextAction::Sleep(_)), "it keeps a mutex");
         drop(state.release(&release(1), now()));
-        let batch = sent(state, id);
+        let batch = next_batch(state, id);
         answer(state, id, batch, 0);
-        assert!(matches!(state.work(id, now()), Work::Sleep(_)));
-        assert!(matches!(state.work(id, later), Work::Close));
+        assert!(matches!(state.next_action(id, now()), NextAction::Sleep(_)));
+        assert!(matches!(state.next_action(id, later), NextAction::Close));
     });
 }
 
 #[test]
 fn m8_a_request_for_an_earlier_grant_is_declined() {
-    desk().with(|state| {
+    lock_sessions().with(|state| {
         let id = locked(state, 1);
-        let eviction = |id, token| Eviction { id, name: "x".to_owned(), token };
-        state.evict(id, &eviction(1, 6));
-        assert!(state.names[&name()].held.is_some());
-        state.evict(id, &eviction(2, 7));
-        assert!(!state.names.contains_key(&name()));
-        let answered = sent(state, id).answered;
-        assert_eq!((answered.declined, answered.obeyed), (vec![1], vec![2]));
+        let request = |id, token| ForceUnlockRequest { id, name: "x".to_owned(), token };
+        state.force_unlock(id, &request(1, 6));
+        assert!(state.mutexes[&name()].held.is_some());
+        state.force_unlock(id, &request(2, 7));
+        assert!(!state.mutexes.contains_key(&name()));
+        let answers = next_batch(state, id).answers;
+        assert_eq!((answers.declined, answers.accepted), (vec![1], vec![2]));
     });
 }
 
 #[test]
 fn c16_what_was_to_be_given_up_of_a_ticket_that_queues_anew_stays() {
-    desk().with(|state| {
+    lock_sessions().with(|state| {
         let id = granted_after_a_wait(state);
-        let departing = state.departing_at_once();
-        assert!(!state.stays(Ticket::from(1)), "it is being given up at this moment");
-        state.depart_later(departing);
-        assert!(state.stays(Ticket::from(1)));
-        assert!(state.departures.is_empty());
-        state.closed(id, Some(Error::new(ErrorKind::Unavailable, "a crash")), now());
-        assert!(state.departures.is_empty());
+        let leaving = state.immediate_leave_requests();
+        assert!(!state.cancel_leave(Ticket::from(1)), "it is being given up at this moment");
+        state.defer_leave_requests(leaving);
+        assert!(state.cancel_leave(Ticket::from(1)));
+        assert!(state.leave_requests.is_empty());
+        state.session_closed(id, Some(Error::new(ErrorKind::Unavailable, "a crash")), now());
+        assert!(state.leave_requests.is_empty());
     });
 }
