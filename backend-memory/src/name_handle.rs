@@ -230,8 +230,9 @@ impl NameHandle {
 
     pub(crate) fn inspect(&self) -> Result<Inspection> {
         let inspected = self.with(|permits, transition| Ok(permits.inspect(transition.at())))?;
-        self.meter.queue(inspected.waiters);
-        Ok(inspected)
+        let inspection = inspected.inspection();
+        self.meter.queue(inspection.waiters);
+        Ok(inspection)
     }
 
     /// Returns the hold for a guard.

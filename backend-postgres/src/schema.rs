@@ -26,6 +26,7 @@ const TABLES: &[(i64, &str, &str)] = &[
     (10, "one queue", include_str!("../schema/0010_one_queue.sql")),
     (11, "session grants", include_str!("../schema/0011_session_grants.sql")),
     (12, "waiters of a process", include_str!("../schema/0012_waiters_of_process.sql")),
+    (13, "inspections in parts", include_str!("../schema/0013_inspections_in_parts.sql")),
 ];
 
 /// The functions and views, each behind the ones that it needs. All of them are replaced together, in one transaction.
@@ -68,7 +69,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/poll.sql"),
     include_str!("../functions/keep_places.sql"),
     include_str!("../functions/attach.sql"),
-    include_str!("../functions/inspect.sql"),
+    include_str!("../functions/inspect_part.sql"),
     include_str!("../functions/resize.sql"),
     include_str!("../functions/force.sql"),
     include_str!("../functions/outcome.sql"),

@@ -38,7 +38,7 @@ impl Grant {
         self.lease.as_ref().is_some_and(|lease| lease.end <= now)
     }
 
-    fn holder(&self, at: Moment) -> Holder {
+    pub(super) fn holder(&self, at: Moment) -> Holder {
         let age = Duration::from_micros(at.micros.saturating_sub(self.since));
         let mut holder = Holder::new(self.ticket, self.token, self.weight, age);
         holder.label = self.terms.label().map(str::to_owned);
@@ -121,10 +121,7 @@ impl Holds {
         taken
     }
 
-    /// Lists all holders, oldest grant first (C23).
-    pub(crate) fn holders(&self, at: Moment) -> Vec<Holder> {
-        let mut holders: Vec<Holder> = self.iter().map(|grant| grant.holder(at)).collect();
-        holders.sort_unstable_by_key(|holder| holder.token);
-        holders
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
     }
 }

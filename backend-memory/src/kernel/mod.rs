@@ -3,6 +3,7 @@
 mod claim;
 mod generations;
 mod holds;
+mod inspected;
 mod permits;
 mod queue;
 mod terms;

@@ -283,7 +283,7 @@ impl KernelAndModel {
             let held = matches!(request.status, Status::Held { .. });
             assert_eq!(self.real.holds.get(request.ticket).is_some(), held, "{request:?}");
         }
-        let holders = self.real.inspect(self.at).holders;
+        let holders = self.real.inspect(self.at).inspection().holders;
         assert!(holders.windows(2).all(|pair| pair[0].token < pair[1].token));
         let ends = self.model.requests.iter().filter_map(|request| match request.status {
             Status::Held { end } => end,

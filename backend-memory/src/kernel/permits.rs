@@ -5,11 +5,12 @@ use std::task::Waker;
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant, micros};
-use stanchion_core::{FencingToken, Inspection, Listed, Ticket};
+use stanchion_core::{FencingToken, Listed, Ticket};
 
 use super::claim::Claim;
 use super::generations::{Cause, Generations};
 use super::holds::{Grant, Holds};
+use super::inspected::Inspected;
 use super::queue::{Arrival, Queue, Refusal, Waiter};
 use super::terms::Terms;
 use super::transition::Transition;
@@ -247,16 +248,16 @@ impl Permits {
         (holds, self.queue.count_of(session))
     }
 
-    pub(crate) fn inspect(&self, at: Moment) -> Inspection {
+    pub(crate) fn inspect(&self, at: Moment) -> Inspected {
         let waiters = u64::try_from(self.queue.len()).unwrap_or(u64::MAX);
-        Inspection::new(self.holds.holders(at), waiters, self.limit.flatten())
+        Inspected { at, grants: self.holds.iter().cloned().collect(), waiters, limit: self.limit.flatten() }
     }
 
     /// Tells the figures of this name; returns whether it has state that a listing shows.
     pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
         let is_used = self.used > 0 || !self.queue.is_empty();
         let count = |count: usize| u64::try_from(count).ok();
-        (listed.holders, listed.waiters) = (count(self.holds.iter().count()), count(self.queue.len()));
+        (listed.holders, listed.waiters) = (count(self.holds.len()), count(self.queue.len()));
         listed.weight = Some(self.used);
         listed.limit = self.limit.flatten().map(u64::from);
         let zero = self.generations.as_ref().and_then(|generations| generations.zero_since());

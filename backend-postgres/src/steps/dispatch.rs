@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
-    Renew,
+    Renew, Usage,
 };
 use stanchion_core::{Inspection, Kind, Result};
 
@@ -104,6 +104,10 @@ impl PermitSteps for Dispatch {
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
         self.of(object).inspect(object).await
+    }
+
+    async fn usage(&self, object: &Object) -> Result<Usage> {
+        self.of(object).usage(object).await
     }
 
     async fn resize(&self, object: &Object, limit: u32) -> Result<()> {

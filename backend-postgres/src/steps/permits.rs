@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, PermitSteps, Polled,
-    Release, Renew, refused,
+    Release, Renew, Usage, inspect_in_parts, refused,
 };
 use stanchion_core::{Inspection, Result, Ttl};
 
@@ -14,6 +14,9 @@ use super::call::{StatementArguments, column, uuid};
 use super::reply;
 use crate::context::micros;
 use crate::schema::Statement;
+
+/// Number of holds that one statement of an inspection tells, and a few more: it takes some milliseconds (C27).
+const MOST_HOLDS: i32 = 2_000;
 
 /// Each caller has a time limit of its own: a short one must not limit the others.
 fn longest(batch: &[Acquire]) -> Option<Ttl> {
@@ -109,6 +112,15 @@ impl PostgresSteps {
         let kinds = batch.each(|object| object.kind.letter().to_string());
         let arguments = self.wait_arguments().with(kinds).with(batch.each(|object| object.name.as_str()));
         self.batch(&self.statements.poll, &batch, arguments, None, reply::polled).await
+    }
+
+    /// Asks for a part of an inspection: about `most` holds whose leases end after a time.
+    async fn inspected(&self, object: &Object, after: i64, most: i32) -> Result<Vec<PgRow>> {
+        let context = &self.context;
+        let arguments =
+            StatementArguments::default().with(&*context.namespace).with(micros(context.retention.state));
+        let arguments = one(arguments, object).with(after).with(most);
+        self.run(&self.statements.inspect_part, arguments, None).await
     }
 
     /// Runs the step of a batch and reads its only row.
@@ -224,10 +236,14 @@ impl PermitSteps for PostgresSteps {
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        let context = &self.context;
-        let arguments =
-            StatementArguments::default().with(&*context.namespace).with(micros(context.retention.state));
-        reply::inspection(&self.run(&self.statements.inspect, one(arguments, object), None).await?)
+        let ask = async |after: Option<i64>| {
+            reply::inspected(&self.inspected(object, after.unwrap_or(0), MOST_HOLDS).await?)
+        };
+        inspect_in_parts(self.time_limit(None), ask).await
+    }
+
+    async fn usage(&self, object: &Object) -> Result<Usage> {
+        reply::usage(&self.inspected(object, 0, 0).await?)
     }
 
     async fn resize(&self, object: &Object, limit: u32) -> Result<()> {

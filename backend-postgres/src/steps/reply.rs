@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
-use stanchion_core::steps::{Acquired, Attached, Kept, Looked, Polled};
-use stanchion_core::{FencingToken, Holder, Inspection, Outcome, Result};
+use stanchion_core::steps::{Acquired, Attached, InspectionPart, Kept, Looked, Polled, Usage};
+use stanchion_core::{FencingToken, Holder, Outcome, Result};
 
 use super::call::{column, ticket};
 use crate::error::unexpected;
@@ -95,26 +95,34 @@ pub(super) fn attached(row: &PgRow) -> Result<Option<Attached>> {
     }))
 }
 
-/// Reads an inspection. No row means that there is no record.
-pub(super) fn inspection(rows: &[PgRow]) -> Result<Inspection> {
-    let Some(row) = rows.first() else { return Ok(Inspection::default()) };
+/// Reads a part of an inspection. No row means that there is no record.
+pub(super) fn inspected(rows: &[PgRow]) -> Result<InspectionPart<i64>> {
+    let Some(row) = rows.first() else {
+        return Ok(InspectionPart { now: 0, waiters: 0, limit: None, holders: Vec::new(), next: None });
+    };
     let now: i64 = column(row, 0)?;
-    let limit = column::<Option<i64>>(row, 1)?.map(count).transpose()?;
-    let tickets: Vec<Uuid> = column(row, 3)?;
-    let tokens: Vec<i64> = column_of(row, 4, tickets.len())?;
-    let weights: Vec<i64> = column_of(row, 5, tickets.len())?;
-    let granted: Vec<i64> = column_of(row, 6, tickets.len())?;
-    let expiries: Vec<i64> = column_of(row, 7, tickets.len())?;
-    let labels: Vec<Option<String>> = column_of(row, 8, tickets.len())?;
+    let tickets: Vec<Uuid> = column(row, 4)?;
+    let tokens: Vec<i64> = column_of(row, 5, tickets.len())?;
+    let weights: Vec<i64> = column_of(row, 6, tickets.len())?;
+    let granted: Vec<i64> = column_of(row, 7, tickets.len())?;
+    let expiries: Vec<i64> = column_of(row, 8, tickets.len())?;
+    let labels: Vec<Option<String>> = column_of(row, 9, tickets.len())?;
     let mut holders = Vec::with_capacity(tickets.len());
     for (index, label) in labels.into_iter().enumerate() {
         let (token, weight) = (token(tokens[index])?, count(weights[index])?);
         let mut holder = Holder::new(ticket(tickets[index]), token, weight, past(granted[index], now));
         holder.lease_left = Some(past(now, expiries[index]));
         holder.label = label;
-        holders.push(holder);
+        holders.push((number(granted[index])?, holder));
     }
-    Ok(Inspection::new(holders, number(column(row, 2)?)?, limit))
+    let (waiters, limit) = (number(column(row, 2)?)?, usage(rows)?.limit);
+    Ok(InspectionPart { now: number(now)?, waiters, limit, holders, next: column(row, 10)? })
+}
+
+pub(super) fn usage(rows: &[PgRow]) -> Result<Usage> {
+    let Some(row) = rows.first() else { return Ok(Usage::default()) };
+    let limit = column::<Option<i64>>(row, 1)?.map(count).transpose()?;
+    Ok(Usage::new(number(column(row, 3)?)?, limit))
 }
 
 pub(super) fn looked(row: &PgRow, size: usize) -> Result<Vec<Looked>> {

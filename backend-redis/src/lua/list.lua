@@ -22,11 +22,6 @@ local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local RETENTION = tonumber(ARGV[5])
 
--- Returns the identity of this server process: positions of one mean nothing to another.
-local function process_id()
-  return string.match(call('INFO', 'server'), 'run_id:(%x+)')
-end
-
 -- Returns the figures of a mutex or a semaphore whose record is a string; nil if it is none of ours.
 local function of_string(key, kind)
   local text = call('GET', key)

@@ -1,4 +1,10 @@
--- Places of waiters: what steps know of them that change none. Put in front of `shared.lua`, and of `list.lua`.
+-- What steps know of places of waiters, and of positions in a scan, that change none. Put in front of `shared.lua`, and of
+-- `list.lua`.
+
+-- Returns the identity of this server process: positions of one mean nothing to another.
+local function process_id()
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+end
 
 -- Returns how many of these places, 500 at most, are lost: their process was silent for the lease of their request, a second at
 -- least. The next step that comes upon them removes them. `h` and `live` are the keys H and `live` of `shared.lua`. O(tickets).

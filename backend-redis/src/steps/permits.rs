@@ -5,12 +5,13 @@ use redis::Cmd;
 use stanchion_core::clock::micros;
 use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Exchange, Exchanged, Force, Kept, Object,
-    PermitSteps, Polled, Release, Renew,
+    PermitSteps, Polled, Release, Renew, Usage, inspect_in_parts,
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result, Ttl};
 
 use super::acked_reply::AckedReply;
 use super::call::Step;
+use super::reply::Reply;
 use super::{Context, RedisSteps};
 use crate::durability::Writes;
 use crate::error::unexpected;
@@ -60,6 +61,16 @@ impl RedisSteps {
         let replies = self.call_with_acks(&step, batch).await;
         let kept = |acked: AckedReply| acked.confirmed(|reply| reply.kept(), |kept| *kept == Kept::Yes);
         replies.into_iter().map(|acked| acked.and_then(kept)).collect()
+    }
+
+    /// Asks for a part of an inspection, which begins at a position that a server process has given.
+    async fn inspected(&self, object: &Object, position: &str, process: &str) -> Result<Reply> {
+        type Part<'a> = (&'a Object, &'a str, &'a str);
+        let arguments = |command: &mut Cmd, (_, position, process): &Part<'_>| {
+            command.arg(*position).arg(*process);
+        };
+        let step = Step::new(&self.scripts().inspect, |part: &Part<'_>| part.0, arguments);
+        self.call_one(&step, &(object, position, process)).await
     }
 }
 
@@ -163,8 +174,15 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        let step = Step::new(&self.scripts().inspect, |object| object, |_, _| {});
-        self.call_one(&step, object).await?.inspection()
+        let ask = async |at: Option<(String, String)>| {
+            let (position, process) = at.unwrap_or_else(|| ("0".to_owned(), String::new()));
+            self.inspected(object, &position, &process).await?.inspected()
+        };
+        inspect_in_parts(self.route.timeout(), ask).await
+    }
+
+    async fn usage(&self, object: &Object) -> Result<Usage> {
+        self.inspected(object, "", "").await?.usage()
     }
 
     async fn resize(&self, object: &Object, limit: u32) -> Result<()> {

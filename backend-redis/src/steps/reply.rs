@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redis::Value;
-use stanchion_core::steps::{Acquired, Attached, Kept, Looked, Polled};
-use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Inspection, Outcome, Result, Ticket};
+use stanchion_core::steps::{Acquired, Attached, InspectionPart, Kept, Looked, Polled, Usage};
+use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Outcome, Result, Ticket};
 
 use crate::error::unexpected;
 
@@ -223,15 +223,20 @@ impl Reply {
         Ok((self.count(0)?, next))
     }
 
-    pub(super) fn inspection(&self) -> Result<Inspection> {
-        let (now, limit, waiters) = (self.number(0)?, self.count(1)?, self.number(2)?);
+    /// Returns a part of an inspection; where the next one begins is a position and the server process that has given it.
+    pub(super) fn inspected(&self) -> Result<InspectionPart<(String, String)>> {
+        let (now, waiters) = (self.number(0)?, self.number(2)?);
+        let next = Some((self.text(5)?, self.text(4)?)).filter(|(position, _)| position != "0");
         let mut holders = Vec::new();
-        for pair in self.parts().get(3..).unwrap_or_default().chunks_exact(2) {
+        for pair in self.parts().get(6..).unwrap_or_default().chunks_exact(2) {
             holders.push(holder(ticket(&pair[0])?, &text(&pair[1])?, now).ok_or_else(unexpected)?);
         }
-        holders.sort_by_key(|(granted, holder)| (*granted, holder.token));
-        let holders = holders.into_iter().map(|(_, holder)| holder).collect();
-        Ok(Inspection::new(holders, waiters, (limit > 0).then_some(limit)))
+        Ok(InspectionPart { now, waiters, limit: self.usage()?.limit, holders, next })
+    }
+
+    pub(super) fn usage(&self) -> Result<Usage> {
+        let limit = self.count(1)?;
+        Ok(Usage::new(self.number(3)?, (limit > 0).then_some(limit)))
     }
 }
 

@@ -3,13 +3,16 @@
 //!
 //! [C27]: stanchion_core::contract#c27
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::common::*;
+use crate::listing::processor_time;
 use redis::AsyncCommands;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::steps::StepHarness;
 use stanchion_conformance::stopwatch::Stopwatch;
+use stanchion_core::Ttl;
 use stanchion_core::steps::{Acquire, Force, Kept};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
@@ -215,4 +218,34 @@ async fn c27_m8_all_holds_are_freed_in_parts() {
     assert_eq!(renew(&process, &holds[0]).await, Kept::No);
     granted(&process, &ask_many(&object, 10_000, 10_000)).await;
     assert_eq!(process.callers.force(&object, Force::All).await.unwrap(), 1);
+}
+
+/// What a request costs is counted as processor time of the server, so that a busy machine does not matter.
+#[tokio::test]
+async fn c23_c27_a_hundred_thousand_holds_are_told_in_bounded_requests() {
+    const HOLDS: usize = 100_000;
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
+    let hour = Ttl::new(Duration::from_secs(60 * 60)).unwrap();
+    let object = semaphore("s");
+    let holds = send(&process, HOLDS, || Acquire { lease: hour, ..ask_many(&object, 1, 200_000) }).await;
+    let mut raw = fixture.raw().await;
+    // The script is known from then on.
+    process.callers.inspect(&semaphore("other")).await.unwrap();
+    let (before, requests) = (processor_time(&mut raw).await, calls(&fixture, "evalsha").await);
+    let inspection = process.callers.inspect(&object).await.unwrap();
+    let used = processor_time(&mut raw).await - before;
+    let requests = calls(&fixture, "evalsha").await - requests;
+    let each = used / requests as f64;
+    println!("{requests} requests of {each:.0} µs of the processor");
+    let told: HashSet<_> = inspection.holders.iter().filter_map(|holder| holder.ticket).collect();
+    assert_eq!((inspection.holders.len(), told.len()), (HOLDS, HOLDS));
+    assert!(holds.iter().all(|hold| told.contains(&hold.ticket)));
+    let tokens: Vec<_> = inspection.holders.iter().filter_map(|holder| holder.token).collect();
+    assert!(tokens.iter().map(|token| token.get()).is_sorted(), "oldest grant first");
+    assert!(each < 10_000.0, "{each} µs of the processor for a request");
+    let before = [calls(&fixture, "evalsha").await, calls(&fixture, "hscan").await];
+    assert_eq!(process.callers.usage(&object).await.unwrap().weight, HOLDS as u64);
+    let after = [calls(&fixture, "evalsha").await, calls(&fixture, "hscan").await];
+    assert_eq!(after, [before[0] + 1, before[1]], "the totals are read without the holds");
 }

@@ -90,7 +90,7 @@ async fn commands(raw: &mut MultiplexedConnection) -> HashMap<String, u64> {
 }
 
 /// Returns the processor time that the server has used, in µs. Time in which it waited for the processor does not count.
-async fn processor_time(raw: &mut MultiplexedConnection) -> f64 {
+pub(crate) async fn processor_time(raw: &mut MultiplexedConnection) -> f64 {
     let info: String = redis::cmd("INFO").arg("cpu").query_async(raw).await.unwrap();
     let read = |field: &str| {
         info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse::<f64>().ok()).unwrap()

@@ -8,7 +8,7 @@ use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, Exchange,
     Exchanged, Force, GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, List, ListPart, ListSteps,
     Look, Looked, Merge, Merged, Object, PermitSteps, Polled, Probed, Refund, Release, Renew, RequestId,
-    Split, Surveyed, refused,
+    Split, Surveyed, Usage, refused,
 };
 use stanchion_core::{Inspection, Result};
 
@@ -130,6 +130,10 @@ impl<S: PermitSteps + ?Sized + 'static> PermitSteps for FaultySteps<S> {
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
         single!(self, Other, self.faults.limit, [object], |inner| inner.inspect(&object))
+    }
+
+    async fn usage(&self, object: &Object) -> Result<Usage> {
+        single!(self, Other, self.faults.limit, [object], |inner| inner.usage(&object))
     }
 
     async fn resize(&self, object: &Object, limit: u32) -> Result<()> {

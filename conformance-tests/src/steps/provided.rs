@@ -5,7 +5,7 @@ use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Exchange, Exchanged, Force, GroupSteps, Kept,
     LimitCall, LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew,
-    RequestId, Split, Steps, WakeSource,
+    RequestId, Split, Steps, Usage, WakeSource,
 };
 use stanchion_core::{Inspection, Result, Ticket};
 
@@ -88,6 +88,10 @@ impl PermitSteps for ProvidedSteps {
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
         self.0.permits.inspect(object).await
+    }
+
+    async fn usage(&self, object: &Object) -> Result<Usage> {
+        self.0.permits.usage(object).await
     }
 
     async fn resize(&self, object: &Object, limit: u32) -> Result<()> {

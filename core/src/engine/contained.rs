@@ -28,7 +28,7 @@ use crate::metering::StoreMeter;
 use crate::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Chore, Exchange, Exchanged, Force, GroupSteps,
     Kept, LimitCall, LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew,
-    Reports, RequestId, Split, Steps, WakeSource, refused,
+    Reports, RequestId, Split, Steps, Usage, WakeSource, refused,
 };
 use crate::sync::{Notify, caught};
 use crate::{Error, ErrorKind, Inspection, Result, Ticket, Ttl};
@@ -302,6 +302,10 @@ impl PermitSteps for Contained<dyn PermitSteps> {
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
         self.one("inspect", self.steps.lane(object), None, self.steps.inspect(object)).await
+    }
+
+    async fn usage(&self, object: &Object) -> Result<Usage> {
+        self.one("usage", self.steps.lane(object), None, self.steps.usage(object)).await
     }
 
     async fn resize(&self, object: &Object, limit: u32) -> Result<()> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Answers, Exchange, Exchanged, Object, ParameterCheck};
+use super::{Answers, Exchange, Exchanged, Object, ParameterCheck, Usage};
 use crate::{FencingToken, Inspection, Result, Ticket, Ttl};
 
 /// A request for permits.
@@ -324,9 +324,27 @@ pub trait PermitSteps: Debug + Send + Sync {
     /// `None` if none is stored. Stores nothing. A waiter whose place may be dropped SHOULD NOT count, and MUST NOT where the
     /// queue is short: see above.
     ///
+    /// The holders of an object that has more than 1,000 MAY be told in several requests, and MUST be where one would hold the
+    /// server for longer than 10 ms ([C27]); [`inspect_in_parts`](super::inspect_in_parts) puts them together. Then a hold that
+    /// lasts all through MUST be told, unless its lease is shortened or it is taken over meanwhile; each ticket comes once.
+    ///
     /// # Errors
     /// As all steps.
+    ///
+    /// [C27]: crate::contract#c27
     async fn inspect(&self, object: &Object) -> Result<Inspection>;
+
+    /// Returns the totals of an object. Stores nothing.
+    ///
+    /// The default inspects the object. A store that keeps totals SHOULD read those alone.
+    ///
+    /// # Errors
+    /// As all steps.
+    async fn usage(&self, object: &Object) -> Result<Usage> {
+        let inspection = self.inspect(object).await?;
+        let weight = inspection.holders.iter().map(|holder| u64::from(holder.weight)).sum();
+        Ok(Usage::new(weight, inspection.limit))
+    }
 
     /// Sets the limit, also of an unused name, and wakes the waiters that fit now and those that never will. No holder
     /// loses a permit by it ([S6]).

@@ -79,6 +79,11 @@ impl PermitSteps for RecordingSteps {
         Err(Error::new(ErrorKind::Unavailable, self.tag.to_string()))
     }
 
+    async fn usage(&self, object: &Object) -> Result<Usage> {
+        self.note("usage", std::iter::once(object));
+        Ok(Usage::new(self.tag.into(), None))
+    }
+
     async fn resize(&self, object: &Object, _: u32) -> Result<()> {
         self.note("resize", std::iter::once(object));
         Ok(())
@@ -158,6 +163,7 @@ async fn every_step_finds_its_way() {
             Attach { object: object.clone(), from: ticket, to: ticket, lease: Ttl::DEFAULT, label: None };
         dispatch.attach(&attach).await.unwrap();
         dispatch.inspect(object).await.unwrap_err();
+        assert_eq!(dispatch.usage(object).await.unwrap().weight, u64::from(object.kind == Kind::Mutex));
         dispatch.resize(object, 2).await.unwrap();
         let freed = dispatch.force(object, Force::All).await.unwrap();
         assert_eq!(freed, u32::from(object.kind == Kind::Mutex));
@@ -165,7 +171,7 @@ async fn every_step_finds_its_way() {
     dispatch.ping().await.unwrap();
     let steps =
         |recorder: &RecordingSteps| recorder.calls().into_iter().map(|(step, _)| step).collect::<Vec<_>>();
-    let common = ["renew", "release", "cancel", "attach", "inspect", "resize", "force"];
+    let common = ["renew", "release", "cancel", "attach", "inspect", "usage", "resize", "force"];
     assert_eq!(steps(&mutexes), common);
     assert_eq!(steps(&rest), [&common[..], &["ping"]].concat());
 }

@@ -1,10 +1,11 @@
 //! Grants, their leases and tokens.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now, sleep, wall_micros};
-use stanchion_core::steps::{Acquire, Acquired, Kept};
+use stanchion_core::steps::{Acquire, Acquired, Kept, Usage};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;
@@ -236,6 +237,48 @@ pub(super) async fn c23_inspect_tells_holders_labels_and_waiters(harness: &dyn S
     assert_eq!(inspection.holders[1].label.as_deref(), Some(""));
     let left = inspection.holders[1].lease_left.expect("a lease");
     assert!(left > Duration::from_secs(2) && left <= Duration::from_secs(5), "{left:?}");
+    assert_eq!(process.callers.usage(&object).await.expect("an answer"), Usage::new(3, Some(3)));
     let unused = process.callers.inspect(&semaphore("unused")).await.expect("an answer");
     assert_eq!((unused.holders.len(), unused.waiters, unused.limit), (0, 0, None));
+    let unused = process.callers.usage(&semaphore("unused")).await.expect("an answer");
+    assert_eq!(unused, Usage::default());
+}
+
+/// So many holds are told in several requests, while some of them are renewed and others released.
+pub(super) async fn c23_c27_all_of_thousands_of_holds_are_told(harness: &dyn StepHarness) {
+    let process = harness.process().await;
+    let object = semaphore("s");
+    let requests: Vec<Acquire> =
+        (0..6_000).map(|_| Acquire { lease: ttl(600_000), ..ask_many(&object, 1, 10_000) }).collect();
+    for part in requests.chunks(500) {
+        assert!(acquire_all(&process, part).await.iter().all(is_granted));
+    }
+    let (lasting, ending) = requests.split_at(4_000);
+    let told = async || {
+        let holders = process.callers.inspect(&object).await.expect("an answer").holders;
+        let tickets: HashSet<_> = holders.iter().filter_map(|holder| holder.ticket).collect();
+        assert_eq!(tickets.len(), holders.len(), "each once");
+        assert!(lasting.iter().all(|request| tickets.contains(&request.ticket)), "a hold that lasts is told");
+        assert!(holders.iter().map(|holder| holder.token).is_sorted(), "oldest grant first");
+        tickets
+    };
+    let changing = async {
+        for part in 0..8 {
+            let renewed: Vec<_> = lasting.iter().skip(part * 250).take(500).map(renewal).collect();
+            let released: Vec<_> =
+                ending[part * 250..][..250].iter().map(|hold| freeing(hold, None)).collect();
+            all(process.own.renew(&renewed).await);
+            all(process.own.release(&released).await);
+        }
+    };
+    let looking = async {
+        for _ in 0..4 {
+            told().await;
+        }
+    };
+    tokio::join!(changing, looking);
+    let tickets = told().await;
+    assert_eq!(tickets.len(), lasting.len(), "an ended hold is not told");
+    let usage = process.callers.usage(&object).await.expect("an answer");
+    assert_eq!(usage, Usage::new(4_000, Some(10_000)));
 }

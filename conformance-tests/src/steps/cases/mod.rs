@@ -45,6 +45,7 @@ macro_rules! for_each_permit_step_case {
                 m3_a_stored_token_ahead_of_the_clock_is_passed,
                 c19_any_name_is_its_own_object,
                 c23_inspect_tells_holders_labels_and_waiters,
+                c23_c27_all_of_thousands_of_holds_are_told,
             ]
             { ends } [
                 c4_a_cancel_that_overtakes_its_acquire_leaves_a_tombstone,

@@ -294,6 +294,6 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn inspect(&self) -> Result<Inspection> {
-        self.handle.inspect("inspect").await
+        self.handle.inspect().await
     }
 }

@@ -15,7 +15,7 @@ use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::taking::wait_record::WaitRecord;
 use crate::metering::Meter;
 use crate::options::check_count;
-use crate::steps::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck};
+use crate::steps::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck, Usage};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
@@ -187,16 +187,26 @@ impl ObjectHandle {
         if detached.ticket().is_detached() { Ok(()) } else { Err(Error::lost()) }
     }
 
-    pub(crate) async fn inspect(&self, operation: &'static str) -> Result<Inspection> {
+    /// Asks the store for something of the object that no call waits for.
+    async fn ask<T>(&self, operation: &'static str, step: impl Future<Output = Result<T>>) -> Result<T> {
         let shared = &self.engine.shared;
-        let inspected = match shared.check_open() {
-            Ok(()) => shared.on(shared.steps.permits.inspect(&self.object)).await,
+        let answer = match shared.check_open() {
+            Ok(()) => shared.on(step).await,
             Err(error) => Err(error),
         };
-        let mut inspection = inspected.map_err(|error| self.context(operation, error))?;
+        answer.map_err(|error| self.context(operation, error))
+    }
+
+    pub(crate) async fn inspect(&self) -> Result<Inspection> {
+        let step = self.engine.shared.steps.permits.inspect(&self.object);
+        let mut inspection = self.ask("inspect", step).await?;
         inspection.limit = inspection.limit.filter(|limit| *limit != NO_LIMIT);
         self.meter.queue(inspection.waiters);
         Ok(inspection)
+    }
+
+    pub(crate) async fn usage(&self, operation: &'static str) -> Result<Usage> {
+        self.ask(operation, self.engine.shared.steps.permits.usage(&self.object)).await
     }
 
     pub(crate) async fn force(&self, operation: &'static str, force: Force) -> Result<bool> {

@@ -38,7 +38,7 @@ impl Mutex for Permits {
     }
 
     async fn inspect(&self) -> Result<Inspection> {
-        self.0.inspect("inspect").await
+        self.0.inspect().await
     }
 
     async fn force_unlock(&self) -> Result<bool> {
@@ -85,9 +85,9 @@ impl Semaphore for Permits {
     }
 
     async fn available(&self) -> Result<u32> {
-        let inspection = self.0.inspect("available").await?;
-        let limit = inspection.limit.unwrap_or_else(|| self.0.known_limit());
-        let used = inspection.holders.iter().fold(0_u32, |used, holder| used.saturating_add(holder.weight));
+        let usage = self.0.usage("available").await?;
+        let limit = usage.limit.unwrap_or_else(|| self.0.known_limit());
+        let used = u32::try_from(usage.weight).unwrap_or(u32::MAX);
         Ok(limit.saturating_sub(used))
     }
 
@@ -103,7 +103,7 @@ impl Semaphore for Permits {
     }
 
     async fn inspect(&self) -> Result<Inspection> {
-        self.0.inspect("inspect").await
+        self.0.inspect().await
     }
 
     async fn force_release(&self, ticket: Ticket) -> Result<bool> {
