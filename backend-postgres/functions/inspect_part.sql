@@ -1,5 +1,5 @@
--- inspect_part: returns the state of an object at one instant, and a part of its holds, without a lock: one statement sees one
--- state.
+-- inspect_part: returns the state of an object at one instant, and a part of its holds, without a lock on it: one statement sees
+-- one state. Where a waiter was silent for long, `waiting_now` may judge its process.
 --
 -- p_after  the `next` of the part before; 0 for the first part
 -- p_most   how many holds at least, if there are as many; with them come all others that end when the last of them does. 0 for none
@@ -23,7 +23,7 @@ BEGIN ATOMIC
            CASE WHEN x.used > e.weight OR x.waiting > 0
                      OR c.clock - greatest(x.touched, e.latest) <= p_state THEN x.lim END,
            CASE WHEN x.waiting > 0 AND p_after = 0
-               THEN stanchion.waiting_now(p_namespace, x.id, x.waiting, c.clock, 1000) ELSE 0 END,
+               THEN stanchion.waiting_now(p_namespace, x.id, x.waiting, c.clock, 1000, NULL) ELSE 0 END,
            x.used - e.weight,
            coalesce(h.tickets, '{}'), coalesce(h.tokens, '{}'), coalesce(h.weights, '{}'), coalesce(h.granted, '{}'),
            coalesce(h.expiries, '{}'), coalesce(h.labels, '{}'), CASE WHEN h.found >= p_most THEN h.latest END

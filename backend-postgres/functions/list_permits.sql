@@ -9,7 +9,7 @@
 -- idle              the time since a hold ended, 0 while the name is held or waited for
 -- In session mode the lock of a session is a hold. A mutex whose session has held it for less than a second, and for which nobody
 -- waits, has no row and is not found.
--- Locks: none. O(names · log rows), and in session mode O(locks of the server). Retry: asks again.
+-- Locks: those of `mark_dead`, which waits for none. O(names · log rows), and in session mode O(locks of the server). Retry: asks again.
 CREATE OR REPLACE FUNCTION stanchion.list_permits(
     p_namespace text, p_state bigint, p_kind text, p_after text, p_from text, p_upto text, p_count integer
 )
@@ -43,11 +43,14 @@ BEGIN
             ORDER BY g.name LIMIT p_count
         )
         ORDER BY 1 LIMIT p_count
+    ), known AS MATERIALIZED (
+        -- Read only if a name has waiters.
+        SELECT stanchion.mark_dead(p_namespace, moment) AS known
     ), counted AS (
         SELECT a.name, x.lim,
                CASE WHEN x.waiting > 0 THEN stanchion.waiting_now(
                    p_namespace, x.id, x.waiting, moment,
-                   judged / (count(*) FILTER (WHERE x.waiting > 0) OVER ())::integer
+                   judged / (count(*) FILTER (WHERE x.waiting > 0) OVER ())::integer, (SELECT k.known FROM known k)
                ) ELSE 0 END AS waiting,
                CASE WHEN by_session THEN (h.key IS NOT NULL)::int::bigint
                     WHEN c.holders <= most THEN c.holders END AS holders,

@@ -151,7 +151,7 @@ impl Scripts {
             limit_refund: limit_script!("refund"),
             limit_set_quota: limit_script!("set_quota"),
             limit_reset: limit_script!("reset"),
-            list: script!(alone "permits" "places" "list"),
+            list: script!(alone "common" "permits" "places" "list"),
             rights: script!(alone "rights"),
             #[cfg(feature = "bloom")]
             bloom: BloomScripts::new(),

@@ -58,8 +58,11 @@ pub struct Inspection {
     pub holders: Vec<Holder>,
     /// Number of queued acquisitions. One whose process was silent for the lease that it asks for, and for 1 s at least, has lost its
     /// place and does not count, as long as the queue is not longer than 1,000: those behind count until a request comes upon them.
+    /// In the first 2 s after a restart or a stall of the store all of them count ([C16]).
     /// A mutex kept by a session of Postgres may count its holder, too, for a moment after the grant: the place in the queue is
     /// given up after the lock is had.
+    ///
+    /// [C16]: crate::contract#c16
     pub waiters: u64,
     /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait group, `None`
     /// if there is none or nothing was stored yet.

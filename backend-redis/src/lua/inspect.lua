@@ -1,4 +1,5 @@
--- inspect: the state of objects at this instant, and a part of their holds. It writes nothing but the end of what has expired.
+-- inspect: the state of objects at this instant, and a part of their holds. It writes nothing but the end of what has expired,
+-- and the beginning of a grace period.
 --
 -- ARGV     for each entry: where the part begins: '' tells no holds, '0' is the first part, after that what the part before
 --          returned; and the server process that returned it, or ''
@@ -20,7 +21,7 @@ local function lost_in_queue(o)
   places = places - most
   while at < most do
     local last = math.min(at + 500, most) - 1
-    lost = lost + lost_places(o.h, o.live, call('ZRANGE', o.q, at, last), now)
+    lost = lost + lost_places(o.h, o.live, o.grace, call('ZRANGE', o.q, at, last), now)
     at = last + 1
   end
   return lost

@@ -1,4 +1,5 @@
--- list: a part of the names of a namespace that have state, with their figures. It writes nothing.
+-- list: a part of the names of a namespace that have state, with their figures. It writes nothing
+-- but the beginning of a grace period (`places.lua`).
 --
 -- KEYS     1 the key `mark` of the stripe whose server is asked  2 a key that never is: with it, a cluster refuses the call while
 --          the keys of the stripe are on two nodes
@@ -10,7 +11,7 @@
 --                       since the last use (-1 if only the next step on the name will know)
 --          for a limiter  the field `s` of its record     for a filter  the field `f` of its record
 -- Complexity  O(KEYS_MOST + wanted): it looks at no more keys, and no more members of sorted sets, than these, whatever the server
---          has. Behind `permits.lua` and `places.lua`.
+--          has. Behind `common.lua`, `permits.lua` and `places.lua`.
 -- Retry    asks again.
 
 local call = redis.call
@@ -61,7 +62,7 @@ local function waiters_of(key, prefix, kind, name, n, out)
   if most > 0 then
     places = places - most
     local tickets = redis.pcall('ZRANGE', prefix .. kind .. 'q:' .. name, 0, most - 1)
-    n = n - (tickets.err and 0 or lost_places(key, prefix .. 'live', tickets, now))
+    n = n - (tickets.err and 0 or lost_places(key, prefix .. 'live', prefix .. 'grace', tickets, now))
   end
   most = math.min(out, PLACES_MOST, places)
   if most > 0 then

@@ -1,46 +1,14 @@
 -- The waiters: which of them live, and which are next. Put behind `shared.lua`.
 
--- Waiting processes are heard three times in `LIVENESS`. If none was heard for `UNHEARD`, the silence is not theirs.
-local LIVENESS, UNHEARD, GRACE, SWEEP = 1000000, 600000, 2000000, 1000000
+local SWEEP = 1000000
 local MAX_LEASE = 86400000000
 local BOX_MS, BOX_LENGTH = 10000, 10000
 -- Maximum number of waiters that one call puts back, puts aside or removes.
 local moves = 500
 
-local stripes = {}
-
--- Reads the liveness of the stripe. If no process was heard for `UNHEARD`, the store may have been stalled or restarted: a
--- grace period begins, during which no process is judged dead. Processes silent for a whole grace period are marked dead,
--- so that they alone cannot start another.
-local function stripe_of(o)
-  local s = stripes[o.live]
-  if s then return s end
-  s = { start = tonumber(call('GET', o.grace)) or 0, marked = 0 }
-  stripes[o.live] = s
-  -- After the clock went back, times that lie ahead count as now.
-  if s.start > now then s.start = 0 end
-  local last = tonumber(call('ZREVRANGE', o.live, 0, 0, 'WITHSCORES')[2]) or 0
-  if last > now + LIVENESS then
-    for _, process in ipairs(call('ZRANGEBYSCORE', o.live, '(' .. NOW, '+inf')) do
-      call('ZADD', o.live, NOW, process)
-    end
-  elseif last > 0 and last < now - UNHEARD and now >= s.start + GRACE then
-    if s.start > 0 then
-      s.marked = s.start
-      local silent = call('ZRANGEBYSCORE', o.live, 1, '(' .. int(s.start), 'WITHSCORES')
-      for i = 1, #silent, 2 do call('ZADD', o.live, '-' .. silent[i + 1], silent[i]) end
-    end
-    if last >= s.start then
-      s.start = now
-      call('SET', o.grace, NOW, 'PX', math.max(GRACE / 1000, call('PTTL', o.live)))
-    end
-  end
-  return s
-end
-
 -- Marks the asking process as live, and keeps the mark as long as its waiters keep their places.
 local function mark_live(o, lease)
-  local s = stripe_of(o)
+  local s = liveness_of(o.live, o.grace, now)
   if not s.heard then
     s.heard = true
     call('ZADD', o.live, NOW, PROCESS)
@@ -62,7 +30,7 @@ local function alive(o, w, score)
   w.heard = tonumber(score) or w.since
   local till = w.heard + LIVENESS
   if till > now and till <= now + 2 * LIVENESS then return till end
-  local s = stripe_of(o)
+  local s = liveness_of(o.live, o.grace, now)
   -- The score may have been read before the mark was made.
   if w.heard < s.marked then return 0 end
   return math.max(math.min(w.heard, now) + LIVENESS, s.start + GRACE)

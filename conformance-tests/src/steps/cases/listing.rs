@@ -8,6 +8,7 @@ use stanchion_core::{ErrorKind, Kind, Listed, Ticket};
 
 use super::super::drive::*;
 use super::super::harness::{Process, StepHarness};
+use super::liveness::Outlived;
 use crate::support::{EPSILON, eventually};
 
 fn part(count: usize, after: Option<String>) -> List {
@@ -104,7 +105,19 @@ pub(super) async fn c23_waiters_that_lost_their_places_never_count(harness: &dyn
         cancel(&process, &other).await;
     }
     let ended = || async { waiters().await == [Some(1), Some(0)] };
-    eventually(LIVENESS * 2 + EPSILON, "places end with their leases", ended).await;
+    // Of the other name nobody is heard meanwhile, so that a store may allow a grace period for its own silence, once.
+    eventually(LIVENESS * 2 + GRACE + EPSILON, "places end with their leases", ended).await;
+}
+
+/// Nobody makes a step before the listing.
+pub(super) async fn c16_c23_right_after_a_stall_of_the_store_its_waiters_are_listed(
+    harness: &dyn StepHarness,
+) {
+    let row = Outlived::stalled(harness).await;
+    for _ in 0..2 {
+        let (entries, _) = listed(&row.process, 100).await;
+        row.check(entries.first().and_then(|listed| listed.waiters));
+    }
 }
 
 /// A part that is asked for again is answered again, and a listing does not count as a use.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use stanchion_core::Ttl;
 use stanchion_core::clock::{Instant, now, sleep};
-use stanchion_core::steps::{Acquire, Acquired};
+use stanchion_core::steps::{Acquire, Acquired, Object};
 
 use super::super::drive::*;
-use super::super::harness::{Process, StepHarness};
+use super::super::harness::{Outages, Process, StepHarness};
 use crate::stopwatch::{EPSILON, Stopwatch};
 use crate::support::{TICK, eventually};
 
@@ -35,6 +36,69 @@ impl Row {
         waits(&silent, &first).await;
         waits(&other, &second).await;
         Self { silent, other, held, first, second, asked, quiet: began.elapsed() }
+    }
+}
+
+/// A mutex that is held at a private server, and a waiter whose lease ends while the server stands still.
+pub(super) struct Outlived {
+    pub(super) process: Process,
+    object: Object,
+    resumed: Instant,
+    server: Box<dyn Outages>,
+    _harness: Box<dyn StepHarness>,
+}
+
+impl Outlived {
+    /// The lease of the waiter.
+    const LEASE: Duration = Duration::from_millis(1_500);
+
+    async fn new(harness: &dyn StepHarness) -> Self {
+        let (harness, server) = harness.alone().await;
+        let (process, object) = (harness.process().await, mutex("m"));
+        granted(&process, &Acquire { lease: ttl(60_000), ..ask(&object) }).await;
+        waits(&process, &Acquire { lease: Ttl::new(Self::LEASE).expect("a TTL"), ..ask(&object) }).await;
+        Self { process, object, resumed: now(), server, _harness: harness }
+    }
+
+    pub(super) async fn stalled(harness: &dyn StepHarness) -> Self {
+        let mut row = Self::new(harness).await;
+        row.server.pause();
+        sleep(Self::LEASE + EPSILON).await;
+        row.resumed = now();
+        row.server.resume();
+        row
+    }
+
+    async fn restarted(harness: &dyn StepHarness) -> Self {
+        let mut row = Self::new(harness).await;
+        row.server.kill();
+        sleep(Self::LEASE + EPSILON).await;
+        row.resumed = now();
+        row.server.restart();
+        for steps in [&row.process.callers, &row.process.own] {
+            while steps.ping().await.is_err() {}
+        }
+        row
+    }
+
+    /// Asserts that the waiter was counted, unless the grace period is over that began after the server was resumed.
+    pub(super) fn check(&self, waiters: Option<u64>) {
+        assert!(waiters == Some(1) || self.resumed.elapsed() >= GRACE, "{waiters:?} waiters");
+    }
+
+    async fn waiters(&self) -> Option<u64> {
+        let inspected = self.process.callers.inspect(&self.object).await;
+        Some(inspected.expect("an answer").waiters)
+    }
+
+    /// Asserts that the waiter counts, twice, and further on once its process was heard.
+    async fn counts(&self) {
+        self.check(self.waiters().await);
+        self.check(self.waiters().await);
+        poll(&self.process, &self.object).await;
+        let heard = now();
+        let waiters = self.waiters().await;
+        assert!(waiters == Some(1) || heard.elapsed() >= Self::LEASE, "{waiters:?} waiters");
     }
 }
 
@@ -250,6 +314,15 @@ pub(super) async fn c16_nobody_is_judged_dead_right_after_a_stall_of_the_store(h
     poll(&row.silent, &object).await;
     waits(&row.other, &row.second).await;
     granted(&row.silent, &row.first).await;
+}
+
+/// While the store stands still, nobody can be heard. Nobody makes a step before the looks.
+pub(super) async fn c16_c23_right_after_a_stall_of_the_store_its_waiters_count(harness: &dyn StepHarness) {
+    Outlived::stalled(harness).await.counts().await;
+}
+
+pub(super) async fn c16_c23_right_after_a_restart_of_the_store_its_waiters_count(harness: &dyn StepHarness) {
+    Outlived::restarted(harness).await.counts().await;
 }
 
 pub(super) async fn c16_the_order_survives_a_restart_of_the_store(harness: &dyn StepHarness) {

@@ -86,6 +86,8 @@ macro_rules! for_each_permit_step_case {
                 c5_dead_waiters_alone_cost_a_caller_once_two_seconds_at_most,
                 c5_rare_attempts_pass_the_dead_after_one_grace,
                 c16_nobody_is_judged_dead_right_after_a_stall_of_the_store,
+                c16_c23_right_after_a_stall_of_the_store_its_waiters_count,
+                c16_c23_right_after_a_restart_of_the_store_its_waiters_count,
                 c16_the_order_survives_a_restart_of_the_store,
                 c16_a_lost_queue_is_told_by_another_birth,
                 c18_a_waiter_that_made_the_record_notices_when_it_is_gone,
@@ -169,6 +171,7 @@ macro_rules! for_each_list_step_case {
                 c25_what_is_kept_for_retries_is_not_listed,
                 c23_expired_holds_never_count,
                 c23_waiters_that_lost_their_places_never_count,
+                c16_c23_right_after_a_stall_of_the_store_its_waiters_are_listed,
                 c2_a_listing_changes_nothing,
                 c19_a_position_that_no_part_has_given_is_refused,
             ]

@@ -9,6 +9,7 @@ mod steps {
 
     stanchion_conformance::permit_step_suite!(Fixture::new(), gaps {
         liveness::c16_the_order_survives_a_restart_of_the_store: "the map ends with its process",
+        liveness::c16_c23_right_after_a_restart_of_the_store_its_waiters_count: "the map ends with its process",
     });
 }
 
