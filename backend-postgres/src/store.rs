@@ -20,6 +20,9 @@ use crate::error;
 use crate::link::Link;
 use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in, outside_of_transaction};
 
+/// Lease of a transaction's turn: so long a killed process delays the next one. A third of it is the default time limit of a request.
+const TURN_TTL: Duration = Duration::from_secs(6);
+
 /// All primitives on a Postgres server, 14 or later.
 ///
 /// The store uses few connections, whatever the number of holds, waiters and [namespaces](Self::namespace): two for callers' requests (and
@@ -122,13 +125,15 @@ impl PostgresStore {
     ///
     /// The transaction has a short statement twice a second
     /// while the call waits for its turn, and [`inspect`](stanchion_core::Mutex::inspect) shows a holder with the label `lock_in` until the transaction
-    /// has the mutex, and nobody afterwards; `force_unlock` does not end a transaction.
+    /// has the mutex, and nobody afterwards; `force_unlock` does not end a transaction. Until the transaction has the mutex, its turn is a hold with a lease of 6 s, that of the
+    /// process in session mode: a process that is killed in its turn delays the next caller by so much at most. Inside the transaction call
+    /// nothing else of the store, unless the store has a pool of its own.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name, a connection outside of a transaction, a transaction of another database, or one that is not `READ COMMITTED`, which may not
-    /// see what the last holder changed (see [`lock_in_with`](Self::lock_in_with)); `Unavailable` if the server refused, for
-    /// instance because of its `lock_timeout` or a deadlock, or if the turn was lost before the transaction had the mutex;
-    /// `Unknown` if no answer arrived. After `Unavailable` and `Unknown` roll the transaction back: it may have the mutex.
+    /// see what the last holder changed (see [`lock_in_with`](Self::lock_in_with)); `Timeout` if the mutex was not free within the
+    /// `lock_timeout`; `Unavailable` if the server refused, for instance because of a deadlock, or if the turn was lost before the
+    /// transaction had the mutex; `Unknown` if no answer arrived. After each of the three roll the transaction back: it may have the mutex.
     ///
     /// # Cancel safety
     /// A dropped call may have taken the lock. The end of the transaction frees it; nothing else is left in its session. A wait
@@ -224,7 +229,10 @@ impl PostgresStore {
             let (context, link) = (&*self.context, &self.transactions);
             let (name, engine) = (Name::new(name)?, &self.engine);
             let by_session = self.session_ttl().is_some();
-            let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
+            let mut turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
+            if !by_session {
+                turn = turn.ttl(TURN_TTL);
+            }
             let mutex = self.mutex(name.as_str(), turn)?;
             let asked = Asked { context, link, transaction, name, options, engine, by_session, end: None };
             Box::pin(lock_in(asked, mutex)).await

@@ -24,6 +24,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
 
+/// Time after which the permits and the job of an instance that was killed are others'.
+const LEASE: Duration = Duration::from_secs(5);
+/// Time between two reports.
+const PERIOD: Duration = Duration::from_secs(10);
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
@@ -31,20 +36,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = arguments.next().unwrap_or_else(|| "memory:".to_owned());
 
     let store = stanchion::connect(&url).await?;
-    let rate =
-        RateLimitLayer::new(store.clone(), key::header("x-api-key"), Quota::per_second(50).burst(100))?;
-    let exports = ConcurrencyLimitLayer::new(store.clone(), "exports", SemaphoreOptions::new(3))?;
-    let options = ElectionOptions::new().label(address.as_str());
-    let report = store.every("report", Duration::from_secs(10), options, |_| make_report())?;
+    let quota = Quota::per_second(50).burst(100);
+    let rate = RateLimitLayer::new(store.clone(), key::header("x-api-key"), quota)?;
+    let permits = SemaphoreOptions::new(3).ttl(LEASE);
+    let exports = ConcurrencyLimitLayer::new(store.clone(), "exports", permits)?;
+    let options = ElectionOptions::new().label(address.as_str()).ttl(LEASE);
+    tokio::spawn(store.every("report", PERIOD, options, |_| make_report())?.run());
 
     let app = Router::new().route("/", get(home)).route("/export", get(export).layer(exports)).layer(rate);
     let listener = TcpListener::bind(&address).await?;
-    tokio::select! {
-        // Ends once it has sent the answers that are under way.
-        served = axum::serve(listener, app).with_graceful_shutdown(shutdown()) => served?,
-        // Ends only with an error that waiting does not mend. A run that the server's end drops is repeated by another instance.
-        ended = report.run() => ended?,
-    }
+    // Ends once the answers that are under way are sent.
+    axum::serve(listener, app).with_graceful_shutdown(shutdown()).await?;
+    // Ends the job, too. A run that is under way is repeated by another instance.
     Ok(store.close().await?)
 }
 

@@ -198,5 +198,5 @@ fn other_database() -> Error {
 }
 
 fn not_free_in_time() -> Error {
-    Error::new(ErrorKind::Unavailable, "the mutex was not free within the `lock_timeout` of the transaction")
+    Error::new(ErrorKind::Timeout, "the mutex was not free within the `lock_timeout` of the transaction")
 }

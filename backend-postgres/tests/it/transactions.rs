@@ -16,6 +16,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use stanchion_conformance::support::{definite, eventually, spawn, stays_pending, within};
 use stanchion_core::{ErrorKind, Mutex, MutexMode, MutexOptions, Store};
 use stanchion_postgres::{LockInOptions, PostgresBuilder, PostgresFence, PostgresStore, schema_sql};
+use stanchion_testbed::faults::Proxy;
 use stanchion_testbed::servers::PostgresServer;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -207,7 +208,7 @@ async fn c4_a_lock_timeout_ends_the_wait() {
         let mut transaction = connection.begin().await.unwrap();
         sqlx::raw_sql("SET LOCAL lock_timeout = '300ms'").execute(&mut *transaction).await.unwrap();
         let error = within(SECOND * 10, "its end", store.lock_in(&mut transaction, "x")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{mode:?} {error}");
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{mode:?} {error}");
         transaction.rollback().await.unwrap();
         holder.rollback().await.unwrap();
         let mut transaction = connection.begin().await.unwrap();
@@ -404,6 +405,34 @@ async fn m1_a_turn_that_has_ended_gives_no_transaction_the_mutex() {
     let locked = within(SECOND * 5, "an answer", call).await;
     assert_eq!(locked.unwrap_err(), ErrorKind::Unavailable);
     eventually(SECOND * 5, "the next", async || is_free(&b, "x").await).await;
+}
+
+/// A process that is killed in its turn, before its transaction has the mutex, does not hold up the next one for a whole default lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_killed_process_in_its_turn_delays_the_next_by_a_short_lease() {
+    let server = server();
+    for mode in MODES {
+        let proxy = Proxy::to(&server.url()).unwrap();
+        let url = proxy.url(&server.url());
+        let (killed, next) = (builder(&url, mode).connect().await.unwrap(), store_of(&server, mode).await);
+        let (mut holding, mut connection) = (connect(&server).await, connect(&server).await);
+        let mut holder = holding.begin().await.unwrap();
+        next.lock_in(&mut holder, "x").await.unwrap();
+        let mut user = PgConnection::connect(&url).await.unwrap();
+        let call = spawn(async move {
+            let mut transaction = user.begin().await.unwrap();
+            killed.lock_in(&mut transaction, "x").await.map(drop)
+        });
+        let operator = mutex(&next, "x");
+        let is_turn = async || definite(|| operator.inspect()).await.unwrap().holders.len() == 1;
+        eventually(SECOND * 5, "its turn", is_turn).await;
+        proxy.refuse();
+        proxy.reset();
+        holder.commit().await.unwrap();
+        let mut transaction = connection.begin().await.unwrap();
+        within(SECOND * 12, "the next", next.lock_in(&mut transaction, "x")).await.unwrap();
+        drop(call);
+    }
 }
 
 /// As long as a transaction has a mutex, its row is not swept, however short the retention.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::{ElectionObserver, ElectionOptions};
 use crate::clock::sleep;
-use crate::{FencingToken, Mutex, MutexGuard, Result};
+use crate::{ErrorKind, FencingToken, Mutex, MutexGuard, Result};
 
 /// A candidate in an election, made by [`StoreExt::elect`](crate::StoreExt::elect). It does nothing until [`run`](Self::run).
 #[must_use = "a candidate stands for election only while `run` is polled"]
@@ -84,7 +84,7 @@ impl<F> Election<F> {
     ///
     /// # Errors
     /// Errors that standing again does not solve: `Unauthorized`, `ConfigMismatch`, `UnsafeStore`, `Overloaded`, `Closed`. Outages
-    /// are waited for.
+    /// are waited for. Each but `Closed` is told by an event, too.
     ///
     /// # Panics
     /// If `lead` or its future panics; the term has ended then.
@@ -111,8 +111,32 @@ impl<F> Election<F> {
         candidate.stand().await
     }
 
-    /// As [`run`](Self::run), until a term returns an error.
-    pub(super) async fn stand<W>(mut self) -> Result<()>
+    /// As [`run`](Self::run), until a term returns an error. An error that ends it is told by an event, since a spawned candidate has nobody who
+    /// reads its result.
+    pub(super) async fn stand<W>(self) -> Result<()>
+    where
+        F: FnMut(FencingToken) -> W,
+        W: Future<Output = Result<()>>,
+    {
+        let mutex = Arc::clone(&self.mutex);
+        let ended = self.stand_until_error().await;
+        if let Err(error) = &ended
+            && error.kind() != ErrorKind::Closed
+        {
+            tracing::error!(
+                name: "stanchion.election.failed",
+                {
+                    stanchion.name = mutex.name(),
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                },
+                "a candidate stands no more"
+            );
+        }
+        ended
+    }
+
+    async fn stand_until_error<W>(mut self) -> Result<()>
     where
         F: FnMut(FencingToken) -> W,
         W: Future<Output = Result<()>>,

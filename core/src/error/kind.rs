@@ -8,7 +8,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A drain or probe did not finish within its time limit. No outcome is unknown because of it.
+    /// A drain or probe did not finish within its time limit, or a transaction's `lock_timeout` was over before it had the mutex. No
+    /// outcome is unknown because of it.
     Timeout,
     /// The hold is not the caller's any more: it expired, was released by force, released before, or taken over.
     Lost,
