@@ -60,7 +60,7 @@ stanchion_campaign::mutants! {
             .saying("its place ended with its lease"),
     ];
     c2_s7_counted_again: CountedAgain => |_| vec![
-        by_case("under_faults::c2_s7_a_retried_acquire_is_one_hold", COUNTED_AGAIN).saying("are not to be had"),
+        by_case("under_faults::c2_s7_a_retried_acquire_is_one_hold", COUNTED_AGAIN).saying("one permit is out"),
     ];
     c2_c8_retry_keeps_its_lease: RetryKeepsItsLease => |_| vec![
         by_case("under_faults::c2_c8_a_retried_acquire_has_its_lease_anew", RETRY_KEEPS_ITS_LEASE)
