@@ -41,7 +41,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let permits = SemaphoreOptions::new(3).ttl(LEASE);
     let exports = ConcurrencyLimitLayer::new(store.clone(), "exports", permits)?;
     let options = ElectionOptions::new().label(address.as_str()).ttl(LEASE);
-    tokio::spawn(store.every("report", PERIOD, options, |_| make_report())?.run());
+    let report = store.every("report", PERIOD, options, |_| make_report())?;
+    tokio::spawn(report.run());
 
     let app = Router::new().route("/", get(home)).route("/export", get(export).layer(exports)).layer(rate);
     let listener = TcpListener::bind(&address).await?;
