@@ -68,17 +68,18 @@ impl Overview {
                 return Ok(Self { names: names.into_values().collect(), is_cut: false });
             };
             // A name may come twice.
-            page.entries.into_iter().for_each(|listed| add(&mut names, listed));
+            page.entries.into_iter().for_each(|listed| drop(add(&mut names, listed)));
         }
         let kinds = scope.kind.as_ref().map_or(Kind::ALL, slice::from_ref);
         let share = (most / kinds.len()).max(1);
         for &kind in kinds {
             let mut pages = store.pages(options.clone().kind(kind));
+            let mut kept = count(&names, kind, |_| true);
             while count(&names, kind, matters) < share {
                 let Some(page) = pages.next().await? else { break };
                 for listed in page.entries {
-                    if matters(&listed) || count(&names, kind, |_| true) < share {
-                        add(&mut names, listed);
+                    if matters(&listed) || kept < share {
+                        kept += usize::from(add(&mut names, listed).is_none());
                     }
                 }
             }
@@ -87,8 +88,9 @@ impl Overview {
     }
 }
 
-fn add(names: &mut Names, listed: Listed) {
-    names.insert((listed.kind, listed.name.as_str().to_owned()), Seen { listed, at: now() });
+/// Adds a name. Returns what was known of it.
+fn add(names: &mut Names, listed: Listed) -> Option<Seen> {
+    names.insert((listed.kind, listed.name.as_str().to_owned()), Seen { listed, at: now() })
 }
 
 /// Returns whether a name is one of those that its kind's share is for. What a store does not know counts as in use.
