@@ -21,7 +21,7 @@ const MAXIMUM: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Tokens of a bucket that come in a second: one for each millisecond.
 const RATE: u64 = 1_000;
 
-/// First interval before a failed run is repeated, unless the pause of the options is longer.
+/// Shortest interval before a failed run or request is repeated: the pause of the options may be shorter.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 /// Longest interval before a failed run is repeated.
 const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
@@ -66,7 +66,7 @@ impl<F> PeriodicJob<F> {
         }
         let quota = Quota::per_second(RATE).burst(milliseconds(period));
         let bucket = store.limiter(name, LimiterOptions::new(quota).on_mismatch(OnMismatch::Replace))?;
-        let schedule = Schedule { period, quota, pause: options.pause, bucket };
+        let schedule = Schedule { period, quota, pause: options.pause.max(FIRST_RETRY), bucket };
         Ok(Self { election: Election::new(store.mutex(name, options.mutex())?, options, job), schedule })
     }
 
@@ -197,11 +197,8 @@ impl Term {
 impl Schedule {
     /// Returns the interval before a failed run is repeated, after so many that failed before.
     fn retry(&self, failures: u32) -> Duration {
-        let first = self.pause.max(FIRST_RETRY);
-        first
-            .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
-            .min(LAST_RETRY.max(first))
-            .min(self.period)
+        let doubled = self.pause.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
+        doubled.min(LAST_RETRY.max(self.pause)).min(self.period)
     }
 
     /// Waits until the next run is due.
