@@ -1,5 +1,6 @@
 //! What the page shows of one name.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -69,10 +70,9 @@ impl Row {
     /// Takes over what a closer look at `at` has shown; returns how many of the holds are new.
     pub(crate) fn inspected(&mut self, state: &Inspection, at: Millis) -> u64 {
         let before = std::mem::take(&mut self.holds);
-        let known = |holder: &Holder| {
-            let ticket = holder.ticket?.to_string();
-            before.iter().find(|hold| hold.ticket.as_ref() == Some(&ticket))
-        };
+        let by_ticket: HashMap<_, _> =
+            before.iter().filter_map(|hold| Some((hold.ticket.as_deref()?, hold))).collect();
+        let known = |holder: &Holder| by_ticket.get(&*holder.ticket?.to_string()).copied();
         let begun = state.holders.iter().filter(|holder| holder.ticket.is_some() && known(holder).is_none());
         let begun = begun.count();
         self.holds = state.holders.iter().map(|holder| Hold::new(holder, at, known(holder))).collect();
