@@ -19,7 +19,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use stanchion::{ElectionOptions, Quota, SemaphoreOptions, StoreExt};
-use stanchion_tower::{ConcurrencyLimitLayer, RateLimitLayer, key};
+use stanchion_tower::{LayerExt, key};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
@@ -36,10 +36,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = arguments.next().unwrap_or_else(|| "memory:".to_owned());
 
     let store = stanchion::connect(&url).await?;
-    let quota = Quota::per_second(50).burst(100);
-    let rate = RateLimitLayer::new(store.clone(), key::header("x-api-key"), quota)?;
-    let permits = SemaphoreOptions::new(3).ttl(LEASE);
-    let exports = ConcurrencyLimitLayer::new(store.clone(), "exports", permits)?;
+    let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
+    let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3).ttl(LEASE))?;
     let options = ElectionOptions::new().label(address.as_str()).ttl(LEASE);
     let report = store.every("report", PERIOD, options, |_| make_report())?;
     tokio::spawn(report.run());

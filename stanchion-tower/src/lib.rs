@@ -3,8 +3,8 @@
 //!
 //! | to … | use |
 //! | --- | --- |
-//! | let each client send so many requests a second | [`RateLimitLayer`] |
-//! | let so many requests run at a time | [`ConcurrencyLimitLayer`] |
+//! | let each client send so many requests a second | `store.rate_limit(…)` of [`LayerExt`], or [`RateLimitLayer`] |
+//! | let so many requests run at a time | `store.concurrency_limit(…)`, or [`ConcurrencyLimitLayer`] |
 //!
 //! The layers work with every service of `http` requests and responses whose response body implements `Default`, as those of axum,
 //! hyper and tonic. A refusal has no body, unless the service [gives it one](Refused); that of a gRPC request is a gRPC status.
@@ -17,11 +17,11 @@
 //! use axum::Router;
 //! use axum::routing::get;
 //! use stanchion::Quota;
-//! use stanchion_tower::{RateLimitLayer, key};
+//! use stanchion_tower::{LayerExt, key};
 //!
 //! # fn app(store: Arc<dyn Store>) -> stanchion::Result<Router> {
 //! // 50 requests a second for each API key, over all instances of this service.
-//! let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(50).burst(100))?;
+//! let limit = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
 //! # Ok(
 //! Router::new().route("/", get(async || "hello")).layer(limit)
 //! # )
@@ -32,11 +32,13 @@
 mod concurrency;
 mod handles;
 pub mod key;
+mod layer_ext;
 mod permit_body;
 mod rate;
 mod refusal;
 
 pub use concurrency::{ConcurrencyLimit, ConcurrencyLimitLayer};
+pub use layer_ext::LayerExt;
 pub use permit_body::PermitBody;
 pub use rate::{RateLimit, RateLimitLayer};
 pub use refusal::Refused;

@@ -1,0 +1,70 @@
+//! Layers, as methods of a store.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use stanchion_core::{Quota, Result, SemaphoreOptions, Store};
+
+use crate::{ConcurrencyLimitLayer, RateLimitLayer};
+
+/// The layers of this crate, as methods of a store that [`connect`](https://docs.rs/stanchion) opened: the same as their constructors.
+///
+/// # Examples
+/// ```
+/// use axum::Router;
+/// use axum::routing::get;
+/// use stanchion::{Quota, SemaphoreOptions};
+/// use stanchion_tower::{LayerExt, key};
+///
+/// # #[tokio::main]
+/// # async fn main() -> stanchion::Result<()> {
+/// let store = stanchion::connect("memory:").await?;
+/// let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
+/// let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3))?;
+/// let app: Router = Router::new().route("/export", get(async || "hello").layer(exports)).layer(rate);
+/// # Ok(())
+/// # }
+/// ```
+pub trait LayerExt: sealed::Sealed {
+    /// Makes a layer that gives each client, by its [key](crate::key), this quota over all instances: [`RateLimitLayer::new`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a quota that is not exact ([L11](stanchion_core::contract#l11)).
+    fn rate_limit(
+        &self,
+        key: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+        quota: Quota,
+    ) -> Result<RateLimitLayer>;
+
+    /// Makes a layer over the semaphore with that name, whose requests wait for 1 s at most: [`ConcurrencyLimitLayer::new`].
+    ///
+    /// # Errors
+    /// As [`Store::semaphore`].
+    fn concurrency_limit(&self, name: &str, options: SemaphoreOptions) -> Result<ConcurrencyLimitLayer>;
+}
+
+impl LayerExt for Arc<dyn Store> {
+    fn rate_limit(
+        &self,
+        key: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+        quota: Quota,
+    ) -> Result<RateLimitLayer> {
+        RateLimitLayer::new(Self::clone(self), key, quota)
+    }
+
+    fn concurrency_limit(&self, name: &str, options: SemaphoreOptions) -> Result<ConcurrencyLimitLayer> {
+        ConcurrencyLimitLayer::new(Self::clone(self), name, options)
+    }
+}
+
+mod sealed {
+    use std::sync::Arc;
+
+    use stanchion_core::Store;
+
+    /// Keeps the trait to this crate, so that it can grow.
+    #[expect(unnameable_types, reason = "nobody else implements the trait")]
+    pub trait Sealed {}
+
+    impl Sealed for Arc<dyn Store> {}
+}
