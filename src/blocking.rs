@@ -1,12 +1,13 @@
 //! The same stores for threads that have no runtime: every call blocks its thread.
 //!
-//! Where calls may be made, and what there is instead of a dropped future: [`stanchion_core::blocking`].
+//! Where calls may be made, and what there is instead of a dropped future: [`stanchion_core::blocking`]. How they are
+//! used: the guide's page [threads](crate::guide::threads).
 
 #[cfg(feature = "bloom")]
 pub use stanchion_core::blocking::BloomFilter;
-use stanchion_core::blocking::wait;
 pub use stanchion_core::blocking::{
-    Guard, Limiter, Lost, Member, Mutex, MutexGuard, Permit, Reservation, Semaphore, Store, WaitGroup,
+    Guard, Limiter, Lost, Member, Mutex, MutexGuard, PeriodicJob, Permit, Reservation, Semaphore, Store,
+    WaitGroup, wait,
 };
 
 /// Opens the store that a URL names, as [`stanchion::connect`](crate::connect), for threads.

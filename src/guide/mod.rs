@@ -47,6 +47,12 @@ pub mod jobs {
     #![doc = include_str!("jobs.md")]
 }
 
+/// Threads without a runtime.
+#[cfg(feature = "blocking")]
+pub mod threads {
+    #![doc = include_str!("threads.md")]
+}
+
 /// Testing code that uses a store.
 pub mod testing {
     #![doc = include_str!("testing.md")]

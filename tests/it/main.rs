@@ -14,5 +14,6 @@ mod every_minute;
 mod metrics;
 mod periodic;
 mod periodic_faults;
+mod periodic_threads;
 mod pool_cluster;
 mod quickstart;

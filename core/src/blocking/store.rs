@@ -1,17 +1,18 @@
 //! The store of threads.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "bloom")]
 use super::BloomFilter;
 use super::waiting::wait;
-use super::{Limiter, Mutex, Semaphore, WaitGroup};
+use super::{Limiter, Lost, Mutex, PeriodicJob, Semaphore, WaitGroup};
 #[cfg(feature = "bloom")]
 use crate::BloomOptions;
 use crate::{
-    Capabilities, LimiterOptions, ListOptions, ListPage, MutexOptions, Result, SemaphoreOptions, Stats,
-    WaitGroupOptions,
+    Capabilities, ElectionOptions, FencingToken, LimiterOptions, ListOptions, ListPage, MutexOptions, Result,
+    SemaphoreOptions, Stats, WaitGroupOptions,
 };
 
 /// A store, as [`stanchion::Store`](crate::Store), for threads. Clones are the same store object.
@@ -74,6 +75,52 @@ impl Store {
     #[cfg(feature = "bloom")]
     pub fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<BloomFilter> {
         self.0.bloom_filter(name, options).map(BloomFilter::from)
+    }
+
+    /// Makes a job that runs once in each `period`, 1 ms to 366 days, on one instance of a service, as
+    /// [`StoreExt::every`](crate::StoreExt::every), whose documentation applies. All instances call
+    /// [`PeriodicJob::run`] in a thread of their own. No I/O.
+    ///
+    /// The job is called with the fencing token and with what tells of a loss, at which it stops: a thread cannot be stopped.
+    ///
+    /// # Errors
+    /// As [`StoreExt::every`](crate::StoreExt::every).
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> stanchion::Result<()> {
+    /// use std::thread;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::ElectionOptions;
+    ///
+    /// # let (ran, has_run) = std::sync::mpsc::channel();
+    /// let store = stanchion::blocking::connect("memory:")?;
+    /// let report = store.every("jobs/report", Duration::from_secs(60), ElectionOptions::new(), move |token, _lost| {
+    ///     println!("makes the report, token {token}");
+    /// #   ran.send(()).unwrap();
+    ///     std::io::Result::Ok(())
+    /// })?;
+    /// let job = thread::spawn(|| report.run());
+    /// # has_run.recv().unwrap();
+    /// // The rest of the program.
+    /// store.close()?; // ends the job, too
+    /// job.join().unwrap().expect_err("the store is closed");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn every<J, E>(
+        &self,
+        name: &str,
+        period: Duration,
+        options: ElectionOptions,
+        job: J,
+    ) -> Result<PeriodicJob<J>>
+    where
+        J: FnMut(FencingToken, Lost<'_>) -> std::result::Result<(), E>,
+        E: fmt::Display,
+    {
+        crate::PeriodicJob::new(&*self.0, name, period, options, job).map(PeriodicJob)
     }
 
     /// Returns the store's view of another namespace.

@@ -36,7 +36,17 @@ pub fn is_refused() -> bool {
     BlockedThread::is_in_task()
 }
 
-/// For authors of stores, to connect without a runtime: blocks the thread until a call is done.
+/// Returns the error of a call of the blocking face that is polled now and that must not wait.
+pub(super) fn refused() -> Result<()> {
+    if is_refused() {
+        let detail = "a blocking call would have to wait inside of a task: await the call of the same name of the \
+                      asynchronous store, or use `tokio::task::spawn_blocking`";
+        return Err(Error::new(ErrorKind::Unsupported, detail));
+    }
+    Ok(())
+}
+
+/// Blocks the thread until a call is done: to connect without a runtime, by a builder for instance.
 ///
 /// # Errors
 /// That of the call; `Unsupported` if it would have to wait inside of a polled task of tokio.
@@ -47,11 +57,7 @@ pub fn wait<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     if let Poll::Ready(done) = call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return done;
     }
-    if is_refused() {
-        let detail = "a blocking call would have to wait inside of a task: await the call of the same name of the \
-                      asynchronous store, or use `tokio::task::spawn_blocking`";
-        return Err(Error::new(ErrorKind::Unsupported, detail));
-    }
+    refused()?;
     let parked = Arc::new(Parked { thread: thread::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&parked));
     let mut context = Context::from_waker(&waker);

@@ -100,8 +100,8 @@ impl<F> Election<F> {
         W: Future<Output = ()>,
     {
         let candidate = self.leading(|mut lead, _| {
-            move |token| {
-                let term = lead(token);
+            move |guard: &Arc<MutexGuard>| {
+                let term = lead(guard.fencing_token());
                 async move {
                     term.await;
                     Ok(())
@@ -115,7 +115,7 @@ impl<F> Election<F> {
     /// reads its result.
     pub(super) async fn stand<W>(self) -> Result<()>
     where
-        F: FnMut(FencingToken) -> W,
+        F: FnMut(&Arc<MutexGuard>) -> W,
         W: Future<Output = Result<()>>,
     {
         let mutex = Arc::clone(&self.mutex);
@@ -138,7 +138,7 @@ impl<F> Election<F> {
 
     async fn stand_until_error<W>(mut self) -> Result<()>
     where
-        F: FnMut(FencingToken) -> W,
+        F: FnMut(&Arc<MutexGuard>) -> W,
         W: Future<Output = Result<()>>,
     {
         let mut orders = self.shared.orders.subscribe();
@@ -162,7 +162,7 @@ impl<F> Election<F> {
     /// Leads for one term.
     async fn lead<W>(&mut self, guard: MutexGuard, orders: &mut watch::Receiver<Orders>) -> Result<TermEnd>
     where
-        F: FnMut(FencingToken) -> W,
+        F: FnMut(&Arc<MutexGuard>) -> W,
         W: Future<Output = Result<()>>,
     {
         let (name, token) = (self.mutex.name(), guard.fencing_token());
@@ -181,7 +181,7 @@ impl<F> Election<F> {
         let (end, led) = tokio::select! {
             biased;
             () = self.shared.ordered_to_end(orders, steps_down) => (TermEnd::SteppedDown, Ok(())),
-            led = guard.run((self.lead)(token)) => led.map_or((TermEnd::Lost, Ok(())), |led| (TermEnd::Done, led)),
+            led = guard.run((self.lead)(&guard)) => led.map_or((TermEnd::Lost, Ok(())), |led| (TermEnd::Done, led)),
         };
         if end == TermEnd::Lost {
             tracing::warn!(

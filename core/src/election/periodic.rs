@@ -14,7 +14,7 @@ use super::candidate::Finishing;
 use super::{Election, ElectionHandle, ElectionOptions};
 use crate::clock::{Instant, now, sleep};
 use crate::limiter::Quota;
-use crate::{Error, FencingToken, Limiter, LimiterOptions, OnMismatch, Result, Store};
+use crate::{Error, FencingToken, Limiter, LimiterOptions, MutexGuard, OnMismatch, Result, Store};
 
 /// Longest period: a year.
 const MAXIMUM: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -97,14 +97,30 @@ impl<F> PeriodicJob<F> {
         W: Future<Output = std::result::Result<(), E>>,
         E: fmt::Display,
     {
+        self.run_with(|job, guard| job(guard.fencing_token())).await
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn name(&self) -> &str {
+        self.schedule.bucket.name()
+    }
+
+    /// As [`run`](Self::run); `call` calls the job.
+    pub(crate) async fn run_with<W, E>(self, call: impl Fn(&mut F, &MutexGuard) -> W + Copy) -> Result<()>
+    where
+        W: Future<Output = std::result::Result<(), E>>,
+        E: fmt::Display,
+    {
         let Self { election, schedule } = self;
         let candidate = election.leading(|job, finishing| {
             let job = Arc::new(StdMutex::new(job));
             let failures = Arc::new(AtomicU32::new(0));
-            move |token| {
-                let (job, failures) = (Arc::clone(&job), Arc::clone(&failures));
+            move |guard: &Arc<MutexGuard>| {
+                let (job, failures, guard) = (Arc::clone(&job), Arc::clone(&failures), Arc::clone(guard));
+                let token = guard.fencing_token();
                 let term = Term { schedule: schedule.clone(), finishing: finishing.clone(), token, failures };
-                async move { term.lead(|| job.lock().unwrap_or_else(PoisonError::into_inner)(token)).await }
+                let run = move || call(&mut job.lock().unwrap_or_else(PoisonError::into_inner), &guard);
+                async move { term.lead(run).await }
             }
         });
         candidate.stand().await

@@ -1,0 +1,68 @@
+//! Periodic jobs of threads.
+
+use std::fmt;
+use std::future::pending;
+
+use super::Lost;
+use super::waiting::{refused, wait};
+use crate::{ElectionHandle, FencingToken, Result};
+
+/// A job that runs once in each period, on one of several instances, as [`stanchion::PeriodicJob`](crate::PeriodicJob), for threads;
+/// made by [`Store::every`](super::Store::every). It does nothing until [`run`](Self::run).
+#[derive(Debug)]
+#[must_use = "a job runs only inside of `run`"]
+pub struct PeriodicJob<J>(pub(super) crate::PeriodicJob<J>);
+
+impl<J> PeriodicJob<J> {
+    /// Returns a handle of this instance, for other threads: it tells whether this instance leads, steps down and withdraws. A run
+    /// that is under way is finished, and noted, before `run` hears of it.
+    #[must_use]
+    pub fn handle(&self) -> ElectionHandle {
+        self.0.handle()
+    }
+
+    /// Runs the job in this thread until [`withdraw`](ElectionHandle::withdraw): waits in the queue of instances; as the leader,
+    /// waits until a run is due, and runs the job.
+    ///
+    /// A run that fails, panics or loses the lead is repeated, as by [`PeriodicJob::run`](crate::PeriodicJob::run). The lead is
+    /// renewed while the job runs. Where it is lost all the same, another instance can begin while this thread is at it: the job looks at
+    /// [`Lost`] between its steps, and what it writes is idempotent or [fenced](crate::Fenced).
+    ///
+    /// # Errors
+    /// As [`PeriodicJob::run`](crate::PeriodicJob::run); `Unsupported` inside of a polled task, before the job has run.
+    pub fn run<E>(self) -> Result<()>
+    where
+        J: FnMut(FencingToken, Lost<'_>) -> std::result::Result<(), E>,
+        E: fmt::Display,
+    {
+        let name = self.0.name().to_owned();
+        let run = async {
+            refused()?;
+            self.0.run_with(run_of_thread).await
+        };
+        wait(run).map_err(|error| match error.operation() {
+            Some(_) => error,
+            // It could not wait.
+            None => error.context("run", "blocking", &name),
+        })
+    }
+}
+
+/// Runs the job. A run that lost the lead never ends: the term ends by the loss, without a note, since the run is another instance's.
+fn run_of_thread<J, E>(
+    job: &mut J,
+    guard: &crate::MutexGuard,
+) -> impl Future<Output = std::result::Result<(), E>> + use<J, E>
+where
+    J: FnMut(FencingToken, Lost<'_>) -> std::result::Result<(), E>,
+{
+    let lost = Lost(guard.hold());
+    let done = job(guard.fencing_token(), lost);
+    let is_lost = lost.is_lost();
+    async move {
+        if is_lost {
+            pending::<()>().await;
+        }
+        done
+    }
+}
