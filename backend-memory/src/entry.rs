@@ -4,20 +4,31 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::task::Wake;
 
 use stanchion_core::clock::{self, Instant, WakeUp};
+use stanchion_core::events::LostHold;
+use stanchion_core::{Kind, Name};
 
 use crate::clock::{Moment, StoreClock};
-use crate::kernel::{Permits, Transition};
+use crate::kernel::{Loss, Permits, Transition};
 use crate::names::Resident;
 use crate::sync::{Mutex, Notify};
 
 /// The state of a mutex, a semaphore or a wait group. The lock is held for nanoseconds, never across an await.
 #[derive(Debug)]
 pub(crate) struct Entry {
+    named: Named,
     clock: StoreClock,
     permits: Mutex<Permits>,
     /// Notified when a hold ended in another way than by its holder.
     pub(crate) lost: Notify,
     watch: Watch,
+}
+
+/// What a state is called, for the log.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) kind: Kind,
+    pub(crate) name: Name,
 }
 
 /// Ends the leases of a name in time for its waiters: one wake-up for the name, whatever the number of waiters.
@@ -40,8 +51,8 @@ impl Wake for Watcher {
 }
 
 impl Entry {
-    pub(crate) fn new(clock: StoreClock, permits: Permits) -> Self {
-        Self { clock, permits: Mutex::new(permits), lost: Notify::new(), watch: Watch::default() }
+    pub(crate) fn new(named: Named, clock: StoreClock, permits: Permits) -> Self {
+        Self { named, clock, permits: Mutex::new(permits), lost: Notify::new(), watch: Watch::default() }
     }
 
     /// Lets the ends of leases be watched.
@@ -55,7 +66,7 @@ impl Entry {
         read(&self.permits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the state under its lock, and sends the wake-ups once the lock is free.
+    /// Changes the state under its lock, and sends the wake-ups and tells of losses once the lock is free.
     #[inline]
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Permits, &mut Transition<'_>) -> R) -> R {
         let mut transition = Transition::new(&self.clock);
@@ -67,8 +78,30 @@ impl Entry {
         if let Some(at) = transition.next_end {
             self.watch_until(at);
         }
+        let losses = transition.take_losses();
         transition.end();
+        if !losses.is_empty() {
+            self.tell(&losses);
+        }
         result
+    }
+
+    #[cold]
+    fn tell(&self, losses: &[Loss]) {
+        let Named { namespace, kind, name } = &self.named;
+        for Loss { ticket, terms, held, cause } in losses {
+            let lost = LostHold {
+                store: crate::STORE,
+                namespace: Some(namespace),
+                kind: *kind,
+                name,
+                ticket: *ticket,
+                label: terms.label(),
+                held: *held,
+                cause: *cause,
+            };
+            lost.record();
+        }
     }
 
     #[cold]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::audit::ForcedRelease;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::events::{EndedWait, WaitOutcome};
+use stanchion_core::events::{EndedWait, LossCause, WaitOutcome};
 use stanchion_core::metering::Meter;
 use stanchion_core::{
     Detached, Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
@@ -191,8 +191,9 @@ impl NameHandle {
     /// Ends by force the hold of a ticket, or all holds; returns whether there were any.
     pub(crate) fn force_release(&self, operation: &'static str, ticket: Option<Ticket>) -> Result<bool> {
         let is_meant = |held| ticket.is_none_or(|ticket| ticket == held);
-        let freed = self
-            .with(|permits, transition| Ok(permits.end_where(|grant| is_meant(grant.ticket), transition)));
+        let freed = self.with(|permits, transition| {
+            Ok(permits.end_where(|grant| is_meant(grant.ticket), LossCause::Forced, transition))
+        });
         let freed = freed.map(|freed| u64::try_from(freed).unwrap_or(u64::MAX));
         let (namespace, name, by) = (&*self.session.namespace, &self.name, self.terms.label());
         ForcedRelease { store: crate::STORE, namespace, operation, name, ticket, by }.record(&freed);

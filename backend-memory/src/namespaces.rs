@@ -55,7 +55,7 @@ impl States {
         let fresh = || {
             let clock =
                 self.options.clock.clone().map_or(LimiterClock::Store(self.clock), LimiterClock::Manual);
-            Arc::new(State::new(self.clock, clock, self.options.retention))
+            Arc::new(State::new(namespace, self.clock, clock, self.options.retention))
         };
         let mut all = self.locked();
         if !all.contains_key(namespace) {

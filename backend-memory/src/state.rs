@@ -9,7 +9,7 @@ use stanchion_core::{Kind, Name};
 #[cfg(feature = "bloom")]
 use crate::bloom::FilterEntry;
 use crate::clock::{Moment, StoreClock};
-use crate::entry::Entry;
+use crate::entry::{Entry, Named};
 use crate::kernel::{Generations, Permits};
 use crate::limiter::{LimiterClock, LimiterEntry};
 use crate::names::Names;
@@ -17,6 +17,7 @@ use crate::names::Names;
 /// One namespace: its clock and its names.
 #[derive(Debug)]
 pub(crate) struct State {
+    namespace: Arc<str>,
     pub(crate) clock: StoreClock,
     pub(crate) limiter_clock: LimiterClock,
     retention: Duration,
@@ -29,8 +30,14 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(clock: StoreClock, limiter_clock: LimiterClock, retention: Duration) -> Self {
+    pub(crate) fn new(
+        namespace: &str,
+        clock: StoreClock,
+        limiter_clock: LimiterClock,
+        retention: Duration,
+    ) -> Self {
         Self {
+            namespace: Arc::from(namespace),
             clock,
             limiter_clock,
             retention,
@@ -48,7 +55,10 @@ impl State {
         let generations = (kind == Kind::WaitGroup).then(|| Generations::new(self.retention));
         // A mutex has one permit, always.
         let keeps_limit = (kind != Kind::Mutex).then_some(self.retention);
-        let fresh = |token_floor| Entry::new(self.clock, Permits::new(token_floor, generations, keeps_limit));
+        let fresh = |token_floor| {
+            let named = Named { namespace: Arc::clone(&self.namespace), kind, name: name.clone() };
+            Entry::new(named, self.clock, Permits::new(token_floor, generations, keeps_limit))
+        };
         self.names(kind).open(name, self.clock.read(), fresh).watched()
     }
 

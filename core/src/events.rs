@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{ErrorKind, Kind, Name};
+use crate::metering::Meter;
+use crate::{ErrorKind, Kind, Name, Ticket};
 
 /// The default of the stores' `slow_wait`: 1 s.
 pub const SLOW_WAIT: Duration = Duration::from_secs(1);
@@ -96,6 +97,89 @@ impl EndedWait<'_> {
                 "a call has waited"
             );
         }
+    }
+}
+
+/// Why a hold was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// Its deadline has passed.
+    Deadline,
+    /// The store says that it is gone.
+    Gone,
+    /// This process released it by force.
+    Forced,
+    /// Its store object was closed.
+    Closed,
+}
+
+impl LossCause {
+    /// Its word in logs and metrics.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::Gone => "gone",
+            Self::Forced => "forced",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// A hold that was lost.
+#[derive(Clone, Copy, Debug)]
+pub struct LostHold<'a> {
+    /// The store, as in [`Capabilities::store`](crate::Capabilities::store).
+    pub store: &'static str,
+    /// Its namespace.
+    pub namespace: Option<&'a str>,
+    /// The kind of the object.
+    pub kind: Kind,
+    /// The name.
+    pub name: &'a Name,
+    /// The hold, as `inspect` shows it.
+    pub ticket: Ticket,
+    /// Its label.
+    pub label: Option<&'a str>,
+    /// The time from the grant to the loss.
+    pub held: Duration,
+    /// Why.
+    pub cause: LossCause,
+}
+
+impl LostHold<'_> {
+    /// Records the loss, and counts it: at `warn`, or at `debug` where the program closed the store. Not to be called under a lock.
+    pub fn record(&self) {
+        let Self { store, namespace, kind, name, ticket, label, held, cause } = *self;
+        let held = held.as_secs_f64();
+        if cause == LossCause::Closed {
+            tracing::debug!(
+                stanchion.store = store,
+                stanchion.namespace = namespace,
+                stanchion.kind = kind.as_str(),
+                stanchion.name = name.as_str(),
+                stanchion.ticket = %ticket,
+                stanchion.label = label,
+                stanchion.hold.duration = held,
+                "a hold was given up, because its store was closed"
+            );
+        } else {
+            tracing::warn!(
+                name: "stanchion.hold.lost",
+                {
+                    stanchion.store = store,
+                    stanchion.namespace = namespace,
+                    stanchion.kind = kind.as_str(),
+                    stanchion.name = name.as_str(),
+                    stanchion.ticket = %ticket,
+                    stanchion.label = label,
+                    stanchion.hold.duration = held,
+                    stanchion.loss.cause = cause.as_str(),
+                },
+                "a hold was lost"
+            );
+        }
+        Meter::new(store, kind, name).lost(cause.as_str());
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `stanchion_wait_seconds` | histogram | `store`, `kind`, `operation`, `group` | time from a call to its grant; on the memory store of those that had to wait only |
 //! | `stanchion_refusals_total` | counter | `store`, `kind`, `operation`, `group` | calls that got nothing: a `try_…` that found it taken, and a time limit that was over |
 //! | `stanchion_hold_seconds` | histogram | `store`, `kind`, `group` | time from a grant to its end by the guard; not on the memory store |
-//! | `stanchion_losses_total` | counter | `store`, `kind`, `cause`, `group` | holds that were lost: `deadline`, `gone`, `forced`, `closed`; not on the memory store |
+//! | `stanchion_losses_total` | counter | `store`, `kind`, `cause`, `group` | holds that were lost: `deadline`, `gone`, `forced`, `closed` |
 //! | `stanchion_queue_length` | gauge | `store`, `kind`, `group` | waiters that the last `inspect` saw |
 //! | `stanchion_decisions_total` | counter | `store`, `allowed`, `by`, `group` | decisions of `allow`, by `store` or `cache`, and those of any call that an outage policy made, by `policy` |
 //! | `stanchion_late_renewals_total` | counter | `store`, `kind`, `group` | renewals before which less than a third of the time that a hold is believed in was left |
@@ -48,7 +48,7 @@ type Group = Box<dyn Fn(Kind, &str) -> SharedString + Send + Sync>;
 static GROUP: OnceLock<Group> = OnceLock::new();
 
 /// Sets the label `group` of everything that is counted for a name in this process, from now on. The function is called when an
-/// object is opened, and on networked stores at the end of each hold; it must not block or panic. Returns `false` if that was set before, and changes nothing then.
+/// object is opened, on networked stores at the end of each hold, and when a hold is lost; it must not block or panic. Returns `false` if that was set before, and changes nothing then.
 ///
 /// Each group and kind makes some ten time series: return few different texts, such as the part of the name in front of the first
 /// `/`, and never what a client sends.

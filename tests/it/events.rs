@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use stanchion::memory::MemoryStore;
 use stanchion::{LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, WaitGroupOptions};
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::eventually;
@@ -157,11 +158,58 @@ async fn check(recorder: &Recorder, store: &str, prefix: &str) {
     }
     let forced = recorder.told("stanchion.force.freed", "stanchion.name", &format!("{prefix} forced")).await;
     assert!(forced.level == Level::WARN && forced.is("stanchion.caller.label", "the label"), "{forced:?}");
+    let lost = recorder.told("stanchion.hold.lost", "stanchion.name", &format!("{prefix} forced")).await;
+    assert!(lost.is("stanchion.loss.cause", "forced") && lost.is("stanchion.label", "the label"), "{lost:?}");
+    assert!(lost.is("stanchion.store", store) && lost.is("stanchion.kind", "mutex"), "{lost:?}");
     // No other wait was long, unless the machine stood still: the time that is told says so.
     for slow in recorder.all().iter().filter(|told| told.name == "stanchion.wait.slow") {
         let waited: f64 = slow.fields["stanchion.wait.duration"].parse().unwrap();
         assert!(waited >= SLOW.as_secs_f64(), "{slow:?}");
     }
+}
+
+#[tokio::test]
+async fn c29_the_memory_store_tells_of_losses() {
+    let recorder = Recorder::of_this_process();
+    let store = MemoryStore::new().namespace("losses").unwrap();
+    let told = async |name: &str, cause: &str| {
+        let lost = recorder.told("stanchion.hold.lost", "stanchion.name", name).await;
+        assert!(lost.level == Level::WARN && lost.is("stanchion.namespace", "losses"), "{lost:?}");
+        assert!(lost.is("stanchion.loss.cause", cause) && lost.is("stanchion.label", "a holder"), "{lost:?}");
+        let held: f64 = lost.fields["stanchion.hold.duration"].parse().unwrap();
+        let expected = if cause == "deadline" { 0.1..60.0 } else { 0.0..60.0 };
+        assert!(expected.contains(&held), "{lost:?}");
+    };
+    let options = MutexOptions::new().label("a holder");
+    let short = options.clone().ttl(Duration::from_millis(100)).renew(false);
+
+    // A lease that is over, with a waiter, and without one until its guard is dropped.
+    let mutex = store.mutex("waited for", short.clone()).unwrap();
+    let guard = mutex.lock().await.unwrap();
+    drop(mutex.lock().await.unwrap());
+    told("waited for", "deadline").await;
+    drop(guard);
+    let mutex = store.mutex("dropped", short.clone()).unwrap();
+    let guard = mutex.lock().await.unwrap();
+    guard.lost().await;
+    sleep(Duration::from_millis(100)).await;
+    drop(guard);
+    told("dropped", "deadline").await;
+
+    // Nobody loses a detached hold.
+    let detached = store.mutex("detached", options.clone()).unwrap().lock().await.unwrap();
+    let detached = detached.detach(Duration::from_millis(100)).await.unwrap();
+    drop(store.mutex(detached.name(), options.clone()).unwrap().lock().await.unwrap());
+    assert!(recorder.events("stanchion.hold.lost", "stanchion.name", "detached").is_empty());
+
+    let _guard = store.mutex("gone", options.clone()).unwrap().lock().await.unwrap();
+    store.simulate_data_loss();
+    told("gone", "gone").await;
+
+    // The end of the program's own making is no warning.
+    let _guard = store.mutex("closed", options).unwrap().lock().await.unwrap();
+    store.close().await.unwrap();
+    assert!(recorder.events("stanchion.hold.lost", "stanchion.name", "closed").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

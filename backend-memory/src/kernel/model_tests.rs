@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use stanchion_core::clock::{self, Instant};
+use stanchion_core::events::LossCause;
 use stanchion_core::{HoldOptions, Ticket};
 
 use super::{Arrival, Cause, Claim, Permits, Progress, Refusal, Terms, Transition, Waiter};
@@ -176,7 +177,10 @@ impl KernelAndModel {
                     self.model.pick(index, |request| matches!(request.status, Status::Held { .. }))
                 {
                     let ticket = self.model.requests[index].ticket;
-                    assert_eq!(self.real.end_where(|grant| grant.ticket == ticket, transition), 1);
+                    assert_eq!(
+                        self.real.end_where(|grant| grant.ticket == ticket, LossCause::Forced, transition),
+                        1
+                    );
                     self.model.end(at.now, |request| request.ticket == ticket);
                 }
             }

@@ -5,6 +5,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant, micros};
+use stanchion_core::events::LossCause;
 use stanchion_core::{FencingToken, Listed, Ticket};
 
 use super::claim::Claim;
@@ -131,6 +132,7 @@ impl Permits {
     fn expire(&mut self, transition: &mut Transition<'_>) {
         if self.holds.next_end().is_some_and(|next| next <= transition.at().now) {
             let expired = self.holds.expired(transition.at().now);
+            expired.iter().for_each(|grant| transition.lose(grant, LossCause::Deadline));
             self.end_all(expired, Cause::Expired, transition);
         }
     }
@@ -192,7 +194,7 @@ impl Permits {
             transition.retire(waiter.waker);
             self.serve(transition);
         } else if let Some(grant) = self.holds.remove(ticket) {
-            self.end_one(&grant, Cause::Cancelled, transition);
+            self.end_one(&grant, Cause::Cancelled);
             self.after_end(transition);
         } else {
             self.queue.take_refusal(arrival);
@@ -217,7 +219,7 @@ impl Permits {
         let Some(grant) = self.holds.remove(ticket) else {
             return false;
         };
-        self.end_one(&grant, cause, transition);
+        self.end_one(&grant, cause);
         self.after_end(transition);
         true
     }
@@ -226,19 +228,20 @@ impl Permits {
     pub(crate) fn end_where(
         &mut self,
         condition: impl Fn(&Grant) -> bool,
+        cause: LossCause,
         transition: &mut Transition<'_>,
     ) -> usize {
         let ended = self.holds.take_if(condition);
         let count = ended.len();
+        ended.iter().for_each(|grant| transition.lose(grant, cause));
         self.end_all(ended, Cause::Abandoned, transition);
-        transition.lost |= count > 0;
         count
     }
 
     /// Ends the holds of a store object and refuses its waiters (C12).
     pub(crate) fn close(&mut self, session: SessionId, transition: &mut Transition<'_>) {
         transition.wake_all(self.queue.refuse(Refusal::Closed, |waiter| waiter.session == session));
-        self.end_where(|grant| grant.session == session, transition);
+        self.end_where(|grant| grant.session == session, LossCause::Closed, transition);
         self.serve(transition);
     }
 
@@ -268,6 +271,7 @@ impl Permits {
 
     /// Forgets everything except the queue, as a store that lost its data. The waiters store their limit again.
     pub(crate) fn forget(&mut self, transition: &mut Transition<'_>) {
+        self.holds.take_if(|_| true).iter().for_each(|grant| transition.lose(grant, LossCause::Gone));
         self.holds = Holds::default();
         (self.limit, self.used, self.last_token, self.limit_used) = (None, 0, 0, None);
         transition.lost = true;
@@ -361,14 +365,13 @@ impl Permits {
         cause: Cause,
         transition: &mut Transition<'_>,
     ) {
-        ended.into_iter().for_each(|grant| self.end_one(&grant, cause, transition));
+        ended.into_iter().for_each(|grant| self.end_one(&grant, cause));
         self.after_end(transition);
     }
 
     #[inline]
-    fn end_one(&mut self, grant: &Grant, cause: Cause, transition: &mut Transition<'_>) {
+    fn end_one(&mut self, grant: &Grant, cause: Cause) {
         self.used -= u64::from(grant.weight);
-        transition.lost |= cause == Cause::Expired;
         if let Some(generations) = &mut self.generations {
             generations.count(cause, grant.weight);
         }

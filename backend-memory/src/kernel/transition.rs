@@ -2,11 +2,26 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
+use stanchion_core::Ticket;
 use stanchion_core::clock::Instant;
+use stanchion_core::events::LossCause;
 
 use super::generations::Generation;
+use super::holds::Grant;
+use super::terms::Terms;
 use crate::clock::{Moment, StoreClock};
+
+/// A hold that its guard lost.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    pub(crate) ticket: Ticket,
+    /// For the label.
+    pub(crate) terms: Terms,
+    pub(crate) held: Duration,
+    pub(crate) cause: LossCause,
+}
 
 /// One change of state. Everything in it happens at one moment, which is read under the lock (C7) and only if something
 /// depends on it. Wake-ups are gathered under the lock and sent after it.
@@ -31,6 +46,7 @@ struct More {
     retired: Vec<Waker>,
     /// Generations that ended, or whose members may end sooner than their waiters expect.
     generations: Vec<Arc<Generation>>,
+    losses: Vec<Loss>,
 }
 
 impl<'a> Transition<'a> {
@@ -75,6 +91,24 @@ impl<'a> Transition<'a> {
         if let Some(generation) = generation {
             self.more.get_or_insert_default().generations.push(generation);
         }
+    }
+
+    /// Takes note of a hold that has ended in another way than by its holder. A detached one has no guard that loses it.
+    #[cold]
+    pub(crate) fn lose(&mut self, grant: &Grant, cause: LossCause) {
+        self.lost = true;
+        if grant.is_detached() {
+            return;
+        }
+        let held = Duration::from_micros(self.at().micros.saturating_sub(grant.since));
+        let loss = Loss { ticket: grant.ticket, terms: grant.terms.clone(), held, cause };
+        self.more.get_or_insert_default().losses.push(loss);
+    }
+
+    /// Returns the gathered losses, to be told once the lock is free.
+    #[inline]
+    pub(crate) fn take_losses(&mut self) -> Vec<Loss> {
+        self.more.as_mut().map_or_else(Vec::new, |more| std::mem::take(&mut more.losses))
     }
 
     /// Sends the gathered wake-ups. Must not be called under the lock, because a waker may run any code.

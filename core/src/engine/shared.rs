@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::engine::bloom::filtering::Filtering;
 use crate::engine::call_runtime::{Call, CallRuntime};
 use crate::engine::contained::{Containment, REQUEST_GRACE};
-use crate::engine::keeping::hold::{LeaseHold, Loss};
+use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::registry::Registry;
 use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::Batcher;
@@ -20,6 +20,7 @@ use crate::engine::thread::{EngineThread, Unfinished};
 use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
+use crate::events::LossCause;
 use crate::steps::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, WakeSource};
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -199,7 +200,7 @@ impl Shared {
         // Everybody is told before anything is queued.
         let (holds, waiters) = (self.registry.close(), self.waiters.close());
         for hold in &holds {
-            hold.lose(Loss::Closed);
+            hold.lose(LossCause::Closed);
         }
         self.group_waiters.close();
         holds.iter().for_each(|hold| self.send_release(hold));
@@ -254,7 +255,7 @@ impl ReportSink for Shared {
 
     fn gone(&self, ticket: Ticket) {
         if let Some(hold) = self.registry.find(ticket) {
-            hold.lose(Loss::Gone);
+            hold.lose(LossCause::Gone);
         }
     }
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::clock::timeout_at;
 use crate::engine::timing::engine_now as now;
+use crate::events::{LossCause, LostHold};
 use crate::metering::Meter;
 use crate::steps::Object;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -21,31 +22,6 @@ enum Phase {
     Lost,
     /// Released, detached or abandoned by its own guard.
     Released,
-}
-
-/// Why a hold is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// Its deadline has passed.
-    Deadline,
-    /// The store says that it is gone.
-    Gone,
-    /// This process released it by force.
-    Forced,
-    /// Its store object was closed.
-    Closed,
-}
-
-impl Loss {
-    /// Its word in logs and metrics.
-    fn cause(self) -> &'static str {
-        match self {
-            Self::Deadline => "deadline",
-            Self::Gone => "gone",
-            Self::Forced => "forced",
-            Self::Closed => "closed",
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -109,42 +85,23 @@ impl LeaseHold {
         let worked = work(&mut state);
         drop(state);
         if expires {
-            self.tell(Loss::Deadline);
+            self.tell(LossCause::Deadline);
         }
         worked
     }
 
-    fn tell(&self, loss: Loss) {
-        let (store, namespace, label) = (self.store, self.namespace.as_deref(), self.label.as_deref());
-        let held = self.sent.elapsed().as_secs_f64();
-        if loss == Loss::Closed {
-            tracing::debug!(
-                stanchion.store = store,
-                stanchion.namespace = namespace,
-                stanchion.kind = self.object.kind.as_str(),
-                stanchion.name = self.object.name.as_str(),
-                stanchion.ticket = %self.ticket,
-                stanchion.label = label,
-                stanchion.hold.duration = held,
-                "a hold was given up, because its store was closed"
-            );
-        } else {
-            tracing::warn!(
-                name: "stanchion.hold.lost",
-                {
-                    stanchion.store = store,
-                    stanchion.namespace = namespace,
-                    stanchion.kind = self.object.kind.as_str(),
-                    stanchion.name = self.object.name.as_str(),
-                    stanchion.ticket = %self.ticket,
-                    stanchion.label = label,
-                    stanchion.hold.duration = held,
-                    stanchion.loss.cause = loss.cause(),
-                },
-                "a hold was lost"
-            );
-        }
-        self.meter().lost(loss.cause());
+    fn tell(&self, cause: LossCause) {
+        let lost = LostHold {
+            store: self.store,
+            namespace: self.namespace.as_deref(),
+            kind: self.object.kind,
+            name: &self.object.name,
+            ticket: self.ticket,
+            label: self.label.as_deref(),
+            held: self.sent.elapsed(),
+            cause,
+        };
+        lost.record();
     }
 
     pub(crate) fn meter(&self) -> Meter {
@@ -169,10 +126,12 @@ impl LeaseHold {
     }
 
     /// Marks the hold as lost: the store does not have it any more, or the store object was closed. `true` if it was live.
-    pub(crate) fn lose(&self, loss: Loss) -> bool {
+    pub(crate) fn lose(&self, cause: LossCause) -> bool {
         let was_live = self.leave(Phase::Lost);
         if was_live {
-            self.tell(loss);
+            // The store can say that the hold is gone before it answers the request that ended it.
+            let is_forced = cause == LossCause::Gone && self.is_force_requested();
+            self.tell(if is_forced { LossCause::Forced } else { cause });
         }
         was_live
     }

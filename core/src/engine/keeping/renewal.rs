@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use crate::Ttl;
 use crate::clock::now;
 use crate::clock::wait_until;
-use crate::engine::keeping::hold::{LeaseHold, Loss};
+use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::shared::Shared;
 use crate::engine::timing::renewal_interval;
+use crate::events::LossCause;
 use crate::steps::{Kept, PermitSteps, Renew, Steps};
 use crate::sync::spawn;
 
@@ -98,7 +99,7 @@ async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: 
                 Some(sent + renewal_interval(request.lease))
             }
             Some(Ok(Kept::No)) => {
-                hold.lose(Loss::Gone);
+                hold.lose(LossCause::Gone);
                 None
             }
             failed => {

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::store::object;
 use crate::clock::now;
-use crate::engine::keeping::hold::{LeaseHold, Loss};
+use crate::engine::keeping::hold::LeaseHold;
+use crate::events::LossCause;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::model::{LateSignals, Time, beside, draw, exhaust, explore, pause};
 use crate::{Ticket, Ttl};
@@ -75,7 +76,7 @@ impl Scene {
 
     fn lose(&self) {
         self.losing.store(true, SeqCst);
-        self.hold.lose(Loss::Gone);
+        self.hold.lose(LossCause::Gone);
     }
 
     fn give(&self) {
@@ -132,7 +133,7 @@ fn loss() {
     Time::scenario(|_| async move {
         let hold = hold(Ttl::DEFAULT);
         let (losing, renewed) = (Arc::clone(&hold), Arc::clone(&hold));
-        let loser = beside(async move { assert!(losing.lose(Loss::Gone)) });
+        let loser = beside(async move { assert!(losing.lose(LossCause::Gone)) });
         let renewal = beside(async move { renewed.extend(now(), Ttl::DEFAULT) });
         hold.lost().await;
         assert!(!hold.is_held());

@@ -6,13 +6,13 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::audit::ForcedRelease;
-use crate::engine::keeping::hold::Loss;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
 use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, wait_for_room};
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::taking::wait_record::WaitRecord;
+use crate::events::LossCause;
 use crate::metering::Meter;
 use crate::options::check_count;
 use crate::steps::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck, Usage};
@@ -218,7 +218,7 @@ impl ObjectHandle {
             meant.iter().for_each(|hold| hold.request_force());
             let freed = shared.steps.permits.force(&self.object, force).await?;
             for hold in &meant {
-                hold.lose(Loss::Forced);
+                hold.lose(LossCause::Forced);
             }
             Ok(u64::from(freed))
         };
