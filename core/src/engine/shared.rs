@@ -255,7 +255,7 @@ impl ReportSink for Shared {
 
     fn gone(&self, ticket: Ticket) {
         if let Some(hold) = self.registry.find(ticket) {
-            hold.lose(LossCause::Gone);
+            hold.lose_gone();
         }
     }
 }

@@ -129,11 +129,15 @@ impl LeaseHold {
     pub(crate) fn lose(&self, cause: LossCause) -> bool {
         let was_live = self.leave(Phase::Lost);
         if was_live {
-            // The store can say that the hold is gone before it answers the request that ended it.
-            let is_forced = cause == LossCause::Gone && self.is_force_requested();
-            self.tell(if is_forced { LossCause::Forced } else { cause });
+            self.tell(cause);
         }
         was_live
+    }
+
+    /// Marks the hold as lost, since the store does not have it any more: that can be known before the request that ended it by force is
+    /// answered.
+    pub(crate) fn lose_gone(&self) {
+        self.lose(if self.is_force_requested() { LossCause::Forced } else { LossCause::Gone });
     }
 
     /// Notes that this process asks the store to release the hold by force.

@@ -12,7 +12,6 @@ use crate::clock::wait_until;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::shared::Shared;
 use crate::engine::timing::renewal_interval;
-use crate::events::LossCause;
 use crate::steps::{Kept, PermitSteps, Renew, Steps};
 use crate::sync::spawn;
 
@@ -99,7 +98,7 @@ async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: 
                 Some(sent + renewal_interval(request.lease))
             }
             Some(Ok(Kept::No)) => {
-                hold.lose(LossCause::Gone);
+                hold.lose_gone();
                 None
             }
             failed => {
