@@ -2,10 +2,10 @@
 //!
 //! [M9]: stanchion_core::contract#m9
 
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgDatabaseError};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Executor, PgConnection, Postgres};
-use stanchion_core::{Error, ErrorKind, GrantId, Result};
+use stanchion_core::{Error, ErrorKind, FencingToken, GrantId, Result};
 
 use crate::error;
 use crate::schema::{Schema, Statement};
@@ -147,9 +147,15 @@ impl PostgresFence {
         answer.map(drop).map_err(|error| {
             let code = error.as_database_error().and_then(|error| error.code());
             if code.as_deref() == Some(REFUSED) {
-                return Error::fenced_off(token, None).with_source(error);
+                return Error::fenced_off(token, largest(&error)).with_source(error);
             }
             error::of_request(error)
         })
     }
+}
+
+/// Returns the largest token seen, which the server tells with a refusal.
+fn largest(error: &sqlx::Error) -> Option<FencingToken> {
+    let detail = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?.detail()?;
+    FencingToken::new(detail.parse().ok()?).ok()
 }

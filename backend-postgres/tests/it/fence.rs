@@ -88,6 +88,9 @@ async fn m9_smaller_tokens_and_other_tickets_are_refused() {
     for (number, ticket) in [(6, old), (6, new), (7, new)] {
         let error = fixture.fence.check(&mut raw, (token(number), ticket)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Lost, "{number}");
+        let writer = if number == 7 { "another hold with it has" } else { "token 7 has" };
+        let text = format!("token {number} may not write any more: {writer}");
+        assert!(error.to_string().ends_with(&text), "{error}");
         assert!(!fixture.update(&mut raw, number, ticket).await, "{number}");
     }
     assert_eq!(fixture.value(&mut raw).await, 7);
@@ -141,10 +144,9 @@ async fn m9_an_attached_hold_is_handed_over() {
     fixture.fence.hand_over(&mut raw, (token(7), to)).await.unwrap();
     fixture.fence.check(&mut raw, (token(7), to)).await.unwrap();
     assert_eq!(fixture.fence.check(&mut raw, (token(7), from)).await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(
-        fixture.fence.hand_over(&mut raw, (token(6), from)).await.unwrap_err().kind(),
-        ErrorKind::Lost
-    );
+    let error = fixture.fence.hand_over(&mut raw, (token(6), from)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().ends_with("token 6 may not write any more: token 7 has"), "{error}");
 }
 
 #[tokio::test]
