@@ -115,8 +115,11 @@ pub enum LossCause {
 }
 
 impl LossCause {
+    /// All causes.
+    pub const ALL: &'static [Self] = &[Self::Deadline, Self::Gone, Self::Forced, Self::Closed];
+
     /// Its word in logs and metrics.
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Deadline => "deadline",
             Self::Gone => "gone",
@@ -179,7 +182,7 @@ impl LostHold<'_> {
                 "a hold was lost"
             );
         }
-        Meter::new(store, kind, name).lost(cause.as_str());
+        Meter::new(store, kind, name).lost(cause);
     }
 }
 

@@ -17,7 +17,10 @@
 //! | `stanchion_request_seconds` | histogram | `store`, `step`, `outcome` | requests to a networked store, `ok` or `failed` (unanswered) |
 //! | `stanchion_connects_total` | counter | `store`, `outcome` | attempts to connect for requests and wake-ups of a store that is connected, `made` or `failed` |
 //! | `stanchion_outages_total` | counter | `store` | how often the store went away |
-//! | `stanchion_store_away` | gauge | `store` | 1 while it is away |
+//! | `stanchion_store_away` | gauge | `store` | 1 while it is away; of several stores with that label the number that are |
+//!
+//! Losses, late renewals, outages and failed connects are zero from the first grant or from the opening of the store on, so that the first one is an
+//! increase, which Prometheus sees only from one scrape to the next.
 //!
 //! Waits, holds and requests take from 100 µs to minutes. For Prometheus, set buckets, since quantiles cannot be added up over instances:
 //! `PrometheusBuilder::set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &[…])`, with bounds such as 0.0001, 0.0005, 0.001, 0.005,
@@ -30,11 +33,14 @@
 //! [OpenMetrics]: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 
 #[cfg(feature = "metrics")]
-use std::sync::{Once, OnceLock};
+use std::collections::HashSet;
+#[cfg(feature = "metrics")]
+use std::sync::{LazyLock, Once, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 #[cfg(feature = "metrics")]
 use crate::DecidedBy;
+use crate::events::LossCause;
 use crate::{Decision, Kind, Name};
 
 #[cfg(feature = "metrics")]
@@ -66,6 +72,10 @@ pub fn group_by(group: impl Fn(Kind, &str) -> SharedString + Send + Sync + 'stat
 fn group_of(kind: Kind, name: &str) -> Option<SharedString> {
     GROUP.get().map(|group| group(kind, name))
 }
+
+/// Stores, kinds and groups whose rare events are counted.
+#[cfg(feature = "metrics")]
+type Awaited = HashSet<(&'static str, Kind, Option<SharedString>)>;
 
 /// Says once what each metric is.
 #[cfg(feature = "metrics")]
@@ -165,6 +175,38 @@ impl Meter {
     }
 
     #[cfg(feature = "metrics")]
+    fn losses(&self, cause: LossCause) -> Counter {
+        counter!("stanchion_losses_total", self.labels(&[("cause", cause.as_str())]))
+    }
+
+    #[cfg(feature = "metrics")]
+    fn late_renewals(&self) -> Counter {
+        counter!("stanchion_late_renewals_total", self.labels(&[]))
+    }
+
+    /// Counts zero of what is rare: Prometheus sees the increase of a counter only from one scrape to the next.
+    #[cfg(feature = "metrics")]
+    fn await_rare_events(&self) {
+        static AWAITED: LazyLock<RwLock<Awaited>> = LazyLock::new(RwLock::default);
+        let key = (self.store, self.kind, self.group.clone());
+        if AWAITED.read().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+            return;
+        }
+        for cause in LossCause::ALL {
+            self.losses(*cause).increment(0);
+        }
+        self.late_renewals().increment(0);
+        AWAITED.write().unwrap_or_else(PoisonError::into_inner).insert(key);
+    }
+
+    #[cfg(feature = "metrics")]
+    #[cold]
+    fn first_grants(&self, operation: &'static str) -> Counter {
+        self.await_rare_events();
+        self.grants(operation)
+    }
+
+    #[cfg(feature = "metrics")]
     #[cold]
     fn grants(&self, operation: &'static str) -> Counter {
         counter!("stanchion_grants_total", self.labels(&[("operation", operation)]))
@@ -183,7 +225,7 @@ impl Meter {
     metered! {
         /// A call got what it asked for.
         pub fn granted(&self, operation: &'static str) {
-            let (kept, grants) = self.grants.get_or_init(|| (operation, Kept(self.grants(operation))));
+            let (kept, grants) = self.grants.get_or_init(|| (operation, Kept(self.first_grants(operation))));
             if std::ptr::eq(*kept, operation) {
                 grants.0.increment(1);
             } else {
@@ -212,13 +254,13 @@ impl Meter {
         }
 
         /// A hold was lost.
-        pub fn lost(&self, cause: &'static str) {
-            counter!("stanchion_losses_total", self.labels(&[("cause", cause)])).increment(1);
+        pub fn lost(&self, cause: LossCause) {
+            self.losses(cause).increment(1);
         }
 
         /// A hold was renewed when little of its lease was left.
         pub(crate) fn renewed_late(&self) {
-            counter!("stanchion_late_renewals_total", self.labels(&[])).increment(1);
+            self.late_renewals().increment(1);
         }
 
         /// A look at the object saw so many waiters.
@@ -259,16 +301,25 @@ pub(crate) struct StoreMeter {
 
 impl StoreMeter {
     metered! {
-        /// The store went away.
-        pub(crate) fn went_away(&self) {
+        /// The store is used: counts zero of what is rare.
+        pub(crate) fn opened(&self) {
             describe();
-            counter!("stanchion_outages_total", "store" => self.store).increment(1);
-            gauge!("stanchion_store_away", "store" => self.store).set(1.0);
+            counter!("stanchion_outages_total", "store" => self.store).increment(0);
+            gauge!("stanchion_store_away", "store" => self.store).increment(0.0);
+            for outcome in ["made", "failed"] {
+                self.connects(outcome).increment(0);
+            }
         }
 
-        /// The store is back.
+        /// The store went away.
+        pub(crate) fn went_away(&self) {
+            counter!("stanchion_outages_total", "store" => self.store).increment(1);
+            gauge!("stanchion_store_away", "store" => self.store).increment(1.0);
+        }
+
+        /// The store is back, or was closed while it was away.
         pub(crate) fn came_back(&self) {
-            gauge!("stanchion_store_away", "store" => self.store).set(0.0);
+            gauge!("stanchion_store_away", "store" => self.store).decrement(1.0);
         }
 
         /// A request was answered, or not.
@@ -280,9 +331,12 @@ impl StoreMeter {
 
         /// An attempt to connect has ended.
         pub(crate) fn connected(&self, made: bool) {
-            let outcome = if made { "made" } else { "failed" };
-            let labels = [("store", self.store), ("outcome", outcome)];
-            counter!("stanchion_connects_total", &labels).increment(1);
+            self.connects(if made { "made" } else { "failed" }).increment(1);
         }
+    }
+
+    #[cfg(feature = "metrics")]
+    fn connects(&self, outcome: &'static str) -> Counter {
+        counter!("stanchion_connects_total", &[("store", self.store), ("outcome", outcome)])
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
-use stanchion::{LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, metering};
+use stanchion::{ErrorKind, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, metering};
 use tokio::time::sleep;
 
 /// Upper bounds of the buckets, in seconds. Without them an exporter may give quantiles, which cannot be added up over instances.
@@ -46,10 +46,11 @@ pub fn serve(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Uses the store for ever: mutexes that several tasks want, a semaphore that is full at times, a limiter that refuses.
+/// Uses the store for ever, also while it is away: mutexes that several tasks want, a semaphore that is full at times, a limiter that
+/// refuses.
 ///
 /// # Errors
-/// Those of the store.
+/// Those that waiting does not mend.
 pub async fn work(store: Arc<dyn Store>) -> stanchion::Result<Infallible> {
     let store = &*store;
     tokio::select! {
@@ -62,21 +63,32 @@ pub async fn work(store: Arc<dyn Store>) -> stanchion::Result<Infallible> {
     }
 }
 
+/// Tells of an error that passes, as that of a store that is away, and leaves it at that.
+fn passing<T>(answer: stanchion::Result<T>) -> stanchion::Result<Option<T>> {
+    match answer {
+        Err(error) if error.kind().is_retryable() || error.kind() == ErrorKind::Lost => {
+            eprintln!("{error}");
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
+}
+
 async fn bill(store: &dyn Store, number: u64) -> stanchion::Result<Infallible> {
     let options = MutexOptions::new().ttl(Duration::from_secs(5));
     let invoice = store.mutex(&format!("invoices/{number}"), options)?;
     loop {
         let guard = invoice.lock().await?;
         sleep(Duration::from_millis(5)).await;
-        guard.release().await?;
-        invoice.inspect().await?;
+        passing(guard.release().await)?;
+        passing(invoice.inspect().await)?;
     }
 }
 
 async fn export(store: &dyn Store) -> stanchion::Result<Infallible> {
     let exports = store.semaphore("exports", SemaphoreOptions::new(1))?;
     loop {
-        let permit = exports.try_acquire().await?;
+        let permit = passing(exports.try_acquire().await)?;
         sleep(Duration::from_millis(7)).await;
         drop(permit);
     }
@@ -85,7 +97,7 @@ async fn export(store: &dyn Store) -> stanchion::Result<Infallible> {
 async fn call(store: &dyn Store) -> stanchion::Result<Infallible> {
     let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(20).burst(5)))?;
     loop {
-        calls.allow().await?;
+        passing(calls.allow().await)?;
         sleep(Duration::from_millis(20)).await;
     }
 }

@@ -72,6 +72,7 @@ fn lanes() -> Arc<[Lane; LANES]> {
 impl Outages {
     pub(crate) fn new(store: &'static str) -> Arc<Self> {
         let (away, acquiring) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        StoreMeter { store }.opened();
         Arc::new(Self { store, lanes: lanes(), away, acquiring, policy: Mutex::default() })
     }
 
@@ -169,8 +170,10 @@ impl Drop for Availability {
     /// What an engine that is gone has told is over.
     fn drop(&mut self) {
         for lane in Arc::get_mut(&mut self.lanes).into_iter().flatten() {
-            if lane.failing.get_mut().unwrap_or_else(PoisonError::into_inner).told {
-                self.outages.away.fetch_sub(1, Ordering::Relaxed);
+            if lane.failing.get_mut().unwrap_or_else(PoisonError::into_inner).told
+                && self.outages.away.fetch_sub(1, Ordering::Relaxed) == 1
+            {
+                StoreMeter { store: self.outages.store }.came_back();
             }
         }
     }
