@@ -29,10 +29,10 @@ pub use stanchion_core::limiter::ExactQuota;
 pub use stanchion_core::{
     Capabilities, Cursor, DecidedBy, Decision, Detached, Election, ElectionHandle, ElectionObserver,
     ElectionOptions, Error, ErrorKind, Fenced, FencingToken, GrantId, Guard, GuardKind, HoldOptions, Holder,
-    Inspection, Kind, Leader, LeaderChanges, Limiter, LimiterOptions, ListOptions, ListPage, Listed, Member,
-    Mutex, MutexExt, MutexGuard, MutexMode, MutexOptions, Name, OfMutex, OfSemaphore, OfWaitGroup,
-    OnMismatch, OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, Reservation, Result, Semaphore,
-    SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
+    Inspection, JobResult, Kind, Leader, LeaderChanges, Limiter, LimiterOptions, ListOptions, ListPage,
+    Listed, Member, Mutex, MutexExt, MutexGuard, MutexMode, MutexOptions, Name, OfMutex, OfSemaphore,
+    OfWaitGroup, OnMismatch, OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, Reservation, Result,
+    Semaphore, SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 /// The interface for authors of stores: the steps, the engine that drives them, and the parts of guards.

@@ -40,7 +40,8 @@ pub use capabilities::{Capabilities, MutexMode};
 pub use credentials::{Credentials, CredentialsProvider};
 pub use detached::Detached;
 pub use election::{
-    Election, ElectionHandle, ElectionObserver, ElectionOptions, Leader, LeaderChanges, PeriodicJob,
+    Election, ElectionHandle, ElectionObserver, ElectionOptions, JobResult, Leader, LeaderChanges,
+    PeriodicJob,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fenced;

@@ -166,8 +166,8 @@ macro_rules! hold_setters {
 
         /// Sets a text of at most 512 bytes that `inspect` shows with each hold.
         #[must_use]
-        pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-            self.hold.label = Some(label.into());
+        pub fn label(mut self, label: impl AsRef<str>) -> Self {
+            self.hold.label = Some(Arc::from(label.as_ref()));
             self
         }
 

@@ -190,7 +190,7 @@ async fn c2_a_note_whose_answers_are_lost_is_made_once() {
 async fn c17_a_note_that_is_refused_for_good_ends_the_job() {
     let store = Slow::new(1, ErrorKind::Unauthorized);
     let job = store.every(JOB, MINUTE, ElectionOptions::new(), async |_| Ok::<_, Infallible>(()));
-    let ended = timeout(MINUTE, job.unwrap().run()).await.expect("it ends");
+    let ended = timeout(MINUTE, job.unwrap().run_while(pending::<()>())).await.expect("it ends");
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Unauthorized);
 }
 
@@ -218,6 +218,36 @@ async fn a_run_that_has_succeeded_is_noted_before_the_lead_ends() {
         drop(timeout(MINUTE / 2, both).await);
         assert_eq!(runs.times().len(), 1);
     }
+}
+
+/// The program's server, for instance, ends while the note is made.
+#[tokio::test(start_paused = true)]
+async fn c12_the_job_ends_with_the_work_that_it_runs_beside() {
+    let store = Slow::new(0, ErrorKind::Unknown);
+    let (runs, label) = (Runs::default(), String::from("host a"));
+    let job = || {
+        store.every(JOB, MINUTE, ElectionOptions::new().label(&label), async |_| {
+            runs.add();
+        })
+    };
+    let until_it_ran = async {
+        while runs.times().is_empty() {
+            sleep(Duration::from_micros(100)).await;
+        }
+        "served"
+    };
+    assert_eq!(job().unwrap().run_while(until_it_ran).await.unwrap(), "served");
+    assert!(store.mutex(JOB, MutexOptions::new()).unwrap().try_lock().await.unwrap().is_some());
+    // It has noted its run, so nobody repeats it.
+    job().unwrap().run_while(sleep(MINUTE / 2)).await.unwrap();
+    assert_eq!(runs.times().len(), 1);
+    // Work goes on without a job that has ended in order.
+    let closing = async {
+        store.close().await.unwrap();
+        sleep(MINUTE * 2).await;
+        "served all the same"
+    };
+    assert_eq!(job().unwrap().run_while(closing).await.unwrap(), "served all the same");
 }
 
 /// As an operator does who wants a run now.

@@ -1,11 +1,10 @@
 //! Periodic jobs of threads.
 
-use std::fmt;
 use std::future::pending;
 
 use super::Lost;
 use super::waiting::{refused, wait};
-use crate::{ElectionHandle, FencingToken, Result};
+use crate::{ElectionHandle, FencingToken, JobResult, Result};
 
 /// A job that runs once in each period, on one of several instances, as [`stanchion::PeriodicJob`](crate::PeriodicJob), for threads;
 /// made by [`Store::every`](super::Store::every). It does nothing until [`run`](Self::run).
@@ -30,10 +29,10 @@ impl<J> PeriodicJob<J> {
     ///
     /// # Errors
     /// As [`PeriodicJob::run`](crate::PeriodicJob::run); `Unsupported` inside of a polled task, before the job has run.
-    pub fn run<E>(self) -> Result<()>
+    pub fn run<R>(self) -> Result<()>
     where
-        J: FnMut(FencingToken, Lost<'_>) -> std::result::Result<(), E>,
-        E: fmt::Display,
+        J: FnMut(FencingToken, Lost<'_>) -> R,
+        R: JobResult,
     {
         let name = self.0.name().to_owned();
         let run = async {
@@ -49,12 +48,9 @@ impl<J> PeriodicJob<J> {
 }
 
 /// Runs the job. A run that lost the lead never ends: the term ends by the loss, without a note, since the run is another instance's.
-fn run_of_thread<J, E>(
-    job: &mut J,
-    guard: &crate::MutexGuard,
-) -> impl Future<Output = std::result::Result<(), E>> + use<J, E>
+fn run_of_thread<J, R>(job: &mut J, guard: &crate::MutexGuard) -> impl Future<Output = R> + use<J, R>
 where
-    J: FnMut(FencingToken, Lost<'_>) -> std::result::Result<(), E>,
+    J: FnMut(FencingToken, Lost<'_>) -> R,
 {
     let lost = Lost(guard.hold());
     let done = job(guard.fencing_token(), lost);

@@ -1,6 +1,5 @@
 //! The store of threads.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use super::{Limiter, Lost, Mutex, PeriodicJob, Semaphore, WaitGroup};
 #[cfg(feature = "bloom")]
 use crate::BloomOptions;
 use crate::{
-    Capabilities, ElectionOptions, FencingToken, LimiterOptions, ListOptions, ListPage, MutexOptions, Result,
-    SemaphoreOptions, Stats, WaitGroupOptions,
+    Capabilities, ElectionOptions, FencingToken, JobResult, LimiterOptions, ListOptions, ListPage,
+    MutexOptions, Result, SemaphoreOptions, Stats, WaitGroupOptions,
 };
 
 /// A store, as [`stanchion::Store`](crate::Store), for threads. Clones are the same store object.
@@ -99,7 +98,6 @@ impl Store {
     /// let report = store.every("jobs/report", Duration::from_secs(60), ElectionOptions::new(), move |token, _lost| {
     ///     println!("makes the report, token {token}");
     /// #   ran.send(()).unwrap();
-    ///     std::io::Result::Ok(())
     /// })?;
     /// let job = thread::spawn(|| report.run());
     /// # has_run.recv().unwrap();
@@ -109,7 +107,7 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn every<J, E>(
+    pub fn every<J, R>(
         &self,
         name: &str,
         period: Duration,
@@ -117,8 +115,8 @@ impl Store {
         job: J,
     ) -> Result<PeriodicJob<J>>
     where
-        J: FnMut(FencingToken, Lost<'_>) -> std::result::Result<(), E>,
-        E: fmt::Display,
+        J: FnMut(FencingToken, Lost<'_>) -> R,
+        R: JobResult,
     {
         crate::PeriodicJob::new(&*self.0, name, period, options, job).map(PeriodicJob)
     }

@@ -1,7 +1,8 @@
 //! A candidate, and the handle of it.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, IntoFuture};
+use std::pin::pin;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 
 use tokio::sync::watch;
@@ -111,6 +112,41 @@ impl<F> Election<F> {
         candidate.stand().await
     }
 
+    /// Stands for election while `work` runs, such as the server of the same program: as [`run`](Self::run), in one task with it. When
+    /// `work` is done, withdraws, and returns what it returned. Where the candidacy ends before `work`, since its handle withdrew or the store
+    /// was closed, `work` goes on.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run) but `Closed`; `work` is dropped then.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{ElectionOptions, StoreExt};
+    ///
+    /// let election = store.elect("jobs/leader", ElectionOptions::new(), async |token| println!("leads with {token}"))?;
+    /// assert_eq!(election.run_while(async { "served" }).await?, "served");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_while<W, S>(self, work: S) -> Result<S::Output>
+    where
+        F: FnMut(FencingToken) -> W,
+        W: Future<Output = ()>,
+        S: IntoFuture,
+    {
+        let handle = self.handle();
+        while_running(self.run(), handle, work).await
+    }
+
     /// As [`run`](Self::run), until a term returns an error. An error that ends it is told by an event, since a spawned candidate has nobody who
     /// reads its result.
     pub(super) async fn stand<W>(self) -> Result<()>
@@ -209,6 +245,28 @@ impl<F> Election<F> {
             let _ = guard.release().await;
         }
         led.map(|()| end)
+    }
+}
+
+/// Runs a candidacy while `work` runs, and withdraws it then.
+pub(super) async fn while_running<S: IntoFuture>(
+    candidacy: impl Future<Output = Result<()>>,
+    handle: ElectionHandle,
+    work: S,
+) -> Result<S::Output> {
+    let (mut candidacy, mut work) = (pin!(candidacy), pin!(work.into_future()));
+    tokio::select! {
+        biased;
+        done = &mut work => {
+            handle.withdraw();
+            // Nobody waits for its errors any more; the events tell them.
+            drop(candidacy.await);
+            Ok(done)
+        }
+        ended = &mut candidacy => match ended {
+            Err(error) if error.kind() != ErrorKind::Closed => Err(error),
+            _ => Ok(work.await),
+        },
     }
 }
 

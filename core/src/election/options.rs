@@ -26,8 +26,8 @@ impl ElectionOptions {
 
     /// Sets the text that observers see while this candidate leads, at most 512 bytes.
     #[must_use]
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.label = Some(label.into());
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        self.label = Some(Arc::from(label.as_ref()));
         self
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::candidate::Finishing;
-use super::{Election, ElectionHandle, ElectionOptions};
+use super::candidate::{Finishing, while_running};
+use super::{Election, ElectionHandle, ElectionOptions, JobResult};
 use crate::clock::{Instant, now, sleep};
 use crate::limiter::Quota;
 use crate::{Error, FencingToken, Limiter, LimiterOptions, MutexGuard, OnMismatch, Result, Store};
@@ -80,9 +80,9 @@ impl<F> PeriodicJob<F> {
     /// runs the job.
     ///
     /// The future of a run is dropped when the lead is lost, before another instance leads ([M1]). A run that fails or panics is told by an
-    /// event, and ends the lead: the next instance in the queue repeats it. When, is noted at the store, too: after the `pause` of the
-    /// options, and twice that time after each further failure of the same instance, up to the period or 5 minutes. Its effects may be
-    /// there, so the job is idempotent or [fenced](crate::Fenced).
+    /// event, and ends the lead: the next instance in the queue repeats it, after an interval that is noted at the store. The interval is the
+    /// `pause` of the options, and doubles with each further failure of the same instance, up to the period or 5 minutes. Effects of the
+    /// failed run may be there, so the job is idempotent or [fenced](crate::Fenced).
     ///
     /// # Errors
     /// As [`Election::run`]. Outages are waited for.
@@ -91,13 +91,49 @@ impl<F> PeriodicJob<F> {
     /// As [`Election::run`]: a run that is dropped is repeated.
     ///
     /// [M1]: crate::contract#m1
-    pub async fn run<W, E>(self) -> Result<()>
+    pub async fn run<W>(self) -> Result<()>
     where
         F: FnMut(FencingToken) -> W,
-        W: Future<Output = std::result::Result<(), E>>,
-        E: fmt::Display,
+        W: Future<Output: JobResult>,
     {
         self.run_with(|job, guard| job(guard.fencing_token())).await
+    }
+
+    /// Runs the job while `work` runs, such as the server of the same program: as [`run`](Self::run), in one task with it. When `work` is
+    /// done, [withdraws](ElectionHandle::withdraw), and returns what `work` returned: a run that is under way then is dropped, and repeated by
+    /// another instance. Where the job ends before `work`, since its handle withdrew or the store was closed, `work` goes on.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run) but `Closed`; `work` is dropped then.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn serve() -> std::io::Result<()> { Ok(()) }
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{ElectionOptions, StoreExt};
+    ///
+    /// let report = store.every("jobs/report", Duration::from_secs(60), ElectionOptions::new(), async |_token| {
+    ///     println!("makes the report");
+    /// })?;
+    /// report.run_while(serve()).await??; // the outer error is the job's, the inner one the server's
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_while<W, S>(self, work: S) -> Result<S::Output>
+    where
+        F: FnMut(FencingToken) -> W,
+        W: Future<Output: JobResult>,
+        S: IntoFuture,
+    {
+        let handle = self.handle();
+        while_running(self.run(), handle, work).await
     }
 
     #[cfg(feature = "blocking")]
@@ -106,10 +142,9 @@ impl<F> PeriodicJob<F> {
     }
 
     /// As [`run`](Self::run); `call` calls the job.
-    pub(crate) async fn run_with<W, E>(self, call: impl Fn(&mut F, &MutexGuard) -> W + Copy) -> Result<()>
+    pub(crate) async fn run_with<W>(self, call: impl Fn(&mut F, &MutexGuard) -> W + Copy) -> Result<()>
     where
-        W: Future<Output = std::result::Result<(), E>>,
-        E: fmt::Display,
+        W: Future<Output: JobResult>,
     {
         let Self { election, schedule } = self;
         let candidate = election.leading(|job, finishing| {
@@ -147,10 +182,9 @@ struct Term {
 
 impl Term {
     /// Runs the job whenever it is due, until a run fails.
-    async fn lead<W, E>(&self, mut job: impl FnMut() -> W) -> Result<()>
+    async fn lead<W>(&self, mut job: impl FnMut() -> W) -> Result<()>
     where
-        W: Future<Output = std::result::Result<(), E>>,
-        E: fmt::Display,
+        W: Future<Output: JobResult>,
     {
         let Self { schedule, failures, .. } = self;
         // That of an instance with another period, of another version of the program, is no longer in force.
@@ -161,13 +195,13 @@ impl Term {
             // A closure that has panicked is called again, as that of a task of tokio is not: the next run may succeed.
             let run = AssertUnwindSafe(async { job().await }).catch_unwind().await;
             let failure = match run {
-                Ok(Ok(())) => {
-                    failures.store(0, Ordering::Relaxed);
-                    self.note(begun, schedule.period).await?;
-                    continue;
-                }
-                Ok(Err(error)) => error.to_string(),
-                Err(panic) => format!("it panicked: {}", panic_text(&*panic)),
+                Ok(result) => result.failure(),
+                Err(panic) => Some(format!("it panicked: {}", panic_text(&*panic))),
+            };
+            let Some(failure) = failure else {
+                failures.store(0, Ordering::Relaxed);
+                self.note(begun, schedule.period).await?;
+                continue;
             };
             let retry = schedule.retry(failures.fetch_add(1, Ordering::Relaxed));
             tracing::warn!(

@@ -1,6 +1,5 @@
 //! What every store can do beyond its own part.
 
-use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::Store;
-use crate::election::{Election, ElectionObserver, ElectionOptions, PeriodicJob};
+use crate::election::{Election, ElectionObserver, ElectionOptions, JobResult, PeriodicJob};
 use crate::{
     Error, FencingToken, Holder, Inspection, Kind, ListOptions, MutexOptions, Pages, SemaphoreOptions,
     Ticket, WaitGroupOptions,
@@ -260,7 +259,7 @@ pub trait StoreExt: Store {
     /// # Ok(())
     /// # }
     /// ```
-    fn every<F, W, E>(
+    fn every<F, W>(
         &self,
         name: &str,
         period: Duration,
@@ -269,8 +268,7 @@ pub trait StoreExt: Store {
     ) -> crate::Result<PeriodicJob<F>>
     where
         F: FnMut(FencingToken) -> W,
-        W: Future<Output = Result<(), E>>,
-        E: fmt::Display,
+        W: Future<Output: JobResult>,
     {
         PeriodicJob::new(self, name, period, options, job)
     }
