@@ -218,8 +218,9 @@ impl fmt::Debug for Error {
         let mut source = self.source();
         while let Some(cause) = source {
             let text = cause.to_string();
-            // Some errors of clients end with the text of their own cause.
-            if !line.ends_with(&text) {
+            // Some errors end with the text of their own cause, and that of a system call has its number behind it.
+            let words = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
+            if !line.to_lowercase().ends_with(&words.to_lowercase()) {
                 line.push_str(": ");
                 line.push_str(&text);
             }
@@ -274,6 +275,10 @@ mod tests {
 
         let error = Error::new(ErrorKind::Unknown, "sent").with_source(Outer(io::Error::other("reset")));
         assert_eq!(format!("{error:?}"), "outcome unknown: sent: no answer: reset");
+        let refused = Error::new(ErrorKind::Unavailable, "not reached: connection refused");
+        let refused =
+            refused.with_source(io::Error::from_raw_os_error(rustix::io::Errno::CONNREFUSED.raw_os_error()));
+        assert_eq!(format!("{refused:?}"), "store unavailable: not reached: connection refused");
     }
 
     #[test]

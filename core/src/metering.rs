@@ -26,7 +26,7 @@
 //! `PrometheusBuilder::set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &[…])`, with bounds such as 0.0001, 0.0005, 0.001, 0.005,
 //! 0.02, 0.1, 0.5, 2, 10 and 60 s. `examples/metrics` does, and has a dashboard for them.
 //!
-//! A name is never a label by itself: there may be millions of them. [`group_by`] puts names into a few groups; without it there is no
+//! A name is never a label by itself: there may be millions of them. `group_by` puts names into a few groups; without it there is no
 //! label `group`.
 //!
 //! [C29]: crate::contract#c29

@@ -38,15 +38,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = stanchion::connect(&url).await?;
     let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
     let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3).ttl(LEASE))?;
-    let options = ElectionOptions::new().label(address.as_str()).ttl(LEASE);
+    let options = ElectionOptions::new().label(&address).ttl(LEASE);
     let report = store.every("report", PERIOD, options, |_| make_report())?;
-    tokio::spawn(report.run());
 
     let app = Router::new().route("/", get(home)).route("/export", get(export).layer(exports)).layer(rate);
     let listener = TcpListener::bind(&address).await?;
     // Ends once the answers that are under way are sent.
-    axum::serve(listener, app).with_graceful_shutdown(shutdown()).await?;
-    // Ends the job, too. A run that is under way is repeated by another instance.
+    let server = axum::serve(listener, app).with_graceful_shutdown(shutdown());
+    // Ends the job with the server. A run that is under way is repeated by another instance.
+    report.run_while(server).await??;
     Ok(store.close().await?)
 }
 

@@ -15,12 +15,18 @@ use tower_service::Service;
 use crate::permit_body::PermitBody;
 use crate::refusal::{Failures, Protocol, Refused, take_ready};
 
+/// Default of the time that a request waits for a permit.
+const MAXIMUM_WAIT: Duration = Duration::from_secs(5);
+
 /// Lets so many requests run at a time, over all instances that share the store.
 ///
 /// A request takes one permit of a named semaphore, and keeps it until the body of its answer is sent, or the client has gone away.
 /// Requests queue first come, first served, over all instances, for [`max_wait`](Self::max_wait) at most; then, and at once where the
 /// queue has [`max_waiters`](SemaphoreOptions::max_waiters), the client gets 503 with `Retry-After`, with gRPC the status `UNAVAILABLE`. While the store is away,
 /// requests are refused in the same way. What waiting does not mend, such as another limit at the store, is 500.
+///
+/// `Retry-After` is always 1 s: nobody knows when a permit will be free. Where a [`RateLimitLayer`](crate::RateLimitLayer) is around this
+/// layer, a request that is refused here has paid its tokens there.
 ///
 /// An instance that is killed keeps the permits of its requests until their lease ends: 30 s, unless
 /// [`SemaphoreOptions::ttl`] sets another.
@@ -52,19 +58,19 @@ pub struct ConcurrencyLimitLayer {
 }
 
 impl ConcurrencyLimitLayer {
-    /// Makes a layer over the semaphore with that name, whose requests wait for 1 s at most.
+    /// Makes a layer over the semaphore with that name, whose requests wait for 5 s at most.
     ///
     /// # Errors
     /// As [`Store::semaphore`].
     pub fn new(store: Arc<dyn Store>, name: &str, options: SemaphoreOptions) -> Result<Self> {
         Ok(Self {
             semaphore: store.semaphore(name, options)?,
-            max_wait: Duration::from_secs(1),
+            max_wait: MAXIMUM_WAIT,
             failures: Arc::default(),
         })
     }
 
-    /// Sets how long a request waits for a permit; zero does not wait.
+    /// Sets how long a request waits for a permit; zero does not wait (default: 5 s).
     #[must_use]
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;

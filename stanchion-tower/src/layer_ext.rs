@@ -7,7 +7,8 @@ use stanchion_core::{Quota, Result, SemaphoreOptions, Store};
 
 use crate::{ConcurrencyLimitLayer, RateLimitLayer};
 
-/// The layers of this crate, as methods of a store that [`connect`](https://docs.rs/stanchion) opened: the same as their constructors.
+/// The layers of this crate, as methods of a store that `stanchion::connect` opened: the same as their constructors. A store of another
+/// type becomes one: `let store: Arc<dyn Store> = Arc::new(store.clone());`.
 ///
 /// # Examples
 /// ```
@@ -36,7 +37,7 @@ pub trait LayerExt: sealed::Sealed {
         quota: Quota,
     ) -> Result<RateLimitLayer>;
 
-    /// Makes a layer over the semaphore with that name, whose requests wait for 1 s at most: [`ConcurrencyLimitLayer::new`].
+    /// Makes a layer over the semaphore with that name, whose requests wait for 5 s at most: [`ConcurrencyLimitLayer::new`].
     ///
     /// # Errors
     /// As [`Store::semaphore`].

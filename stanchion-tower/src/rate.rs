@@ -44,7 +44,8 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 /// without a key have `http/-5`.
 ///
 /// # While the store is away
-/// The [`outage`](Self::outage) policy decides, within the store's time limit of a request: with `FailClosed`, the default, a request
+/// The [`outage`](Self::outage) policy decides, within the store's time limit of a request, 2 s unless `request_timeout_ms` in its URL
+/// sets another; `FailOpen` and `LocalShare` at once where the store is known to be away. With `FailClosed`, the default, a request
 /// gets 503 with `Retry-After`. What waiting does not mend, such as a store that was closed or a role without rights, is 500, and a
 /// `warn` every 10 s at most.
 ///

@@ -14,7 +14,7 @@ use crate::Result;
 /// # Examples
 /// ```
 /// use std::time::Duration;
-/// use stanchion_core::limiter::Quota;
+/// use stanchion::Quota;
 ///
 /// let quota = Quota::per_second(10).burst(20);
 /// assert!(quota.validate().is_ok());
