@@ -1,4 +1,4 @@
-//! A candidate, and the handle of it.
+//! A candidate.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use super::{ElectionObserver, ElectionOptions};
+use super::{ElectionHandle, ElectionOptions};
 use crate::clock::sleep;
 use crate::{ErrorKind, FencingToken, Mutex, MutexGuard, Result};
 
@@ -22,7 +22,7 @@ pub struct Election<F> {
 
 /// What a candidate and its handles share.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     /// The guard of the term, while this candidate leads.
     term: StdMutex<Weak<MutexGuard>>,
     orders: watch::Sender<Orders>,
@@ -59,10 +59,7 @@ impl<F> Election<F> {
     /// Returns a handle of this candidate, for other tasks.
     #[must_use]
     pub fn handle(&self) -> ElectionHandle {
-        ElectionHandle {
-            shared: Arc::clone(&self.shared),
-            observer: ElectionObserver::new(Arc::clone(&self.mutex)),
-        }
+        ElectionHandle::new(&self.shared, &self.mutex)
     }
 
     /// Makes a candidate with other terms of this one, for the same handles.
@@ -308,6 +305,18 @@ impl Shared {
         drop(self.finishing.subscribe().wait_for(|finishing| !finishing).await);
     }
 
+    pub(super) fn is_leading(&self) -> bool {
+        self.term().upgrade().is_some_and(|guard| guard.is_held())
+    }
+
+    pub(super) fn step_down(&self) {
+        self.orders.send_modify(|orders| orders.steps_down += 1);
+    }
+
+    pub(super) fn withdraw(&self) {
+        self.orders.send_modify(|orders| orders.withdrawn = true);
+    }
+
     fn term(&self) -> MutexGuardOfTerm<'_> {
         self.term.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -319,89 +328,4 @@ type MutexGuardOfTerm<'a> = std::sync::MutexGuard<'a, Weak<MutexGuard>>;
 async fn ordered(orders: &mut watch::Receiver<Orders>, are: impl FnMut(&Orders) -> bool) {
     // An error would say that all handles and the candidate are gone.
     drop(orders.wait_for(are).await);
-}
-
-/// A handle of a candidate. Clones are handles of the same one.
-#[derive(Clone, Debug)]
-pub struct ElectionHandle {
-    shared: Arc<Shared>,
-    observer: ElectionObserver,
-}
-
-impl ElectionHandle {
-    /// Returns whether this candidate leads, without I/O; `false` from the end of its lease on, as
-    /// [`Guard::is_held`](crate::Guard::is_held).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// assert!(!election.handle().is_leader(), "it does not stand yet");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.shared.term().upgrade().is_some_and(|guard| guard.is_held())
-    }
-
-    /// Ends this candidate's term, if it leads: the future of the term is dropped, another candidate leads, and this one stands
-    /// again after its pause.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// election.handle().step_down(); // without effect: it does not lead
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn step_down(&self) {
-        self.shared.orders.send_modify(|orders| orders.steps_down += 1);
-    }
-
-    /// Ends this candidate's term, if it leads, and its candidacy: [`Election::run`] returns.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| std::future::pending())?;
-    /// election.handle().withdraw();
-    /// election.run().await
-    /// # }
-    /// ```
-    pub fn withdraw(&self) {
-        self.shared.orders.send_modify(|orders| orders.withdrawn = true);
-    }
-
-    /// Returns an observer of this election, who sees who leads.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// assert!(election.handle().observe().leader().await?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn observe(&self) -> ElectionObserver {
-        self.observer.clone()
-    }
 }
