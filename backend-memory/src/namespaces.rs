@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::state::State;
 
 /// The namespace of a store that was not asked for another.
-const DEFAULT: &str = "stanchion";
+pub(crate) const DEFAULT: &str = "stanchion";
 
 /// The states of all namespaces, which all store objects of one store share.
 #[derive(Debug)]
@@ -79,9 +79,9 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Returns the sessions of a new store object, and that of its own namespace.
-    pub(crate) fn begin(states: Arc<States>) -> (Arc<Self>, Arc<Session>) {
+    pub(crate) fn begin(states: Arc<States>, namespace: &str) -> (Arc<Self>, Arc<Session>) {
         let sessions = Self { states, open: Mutex::default() };
-        let session = sessions.open(DEFAULT);
+        let session = sessions.open(namespace);
         (Arc::new(sessions), session)
     }
 

@@ -16,7 +16,7 @@ use crate::bloom::MemoryFilter;
 use crate::builder::MemoryStoreBuilder;
 use crate::limiter::MemoryLimiter;
 use crate::mutex::MemoryMutex;
-use crate::namespaces::{Sessions, States};
+use crate::namespaces::{DEFAULT, Sessions, States};
 use crate::semaphore::MemorySemaphore;
 use crate::session::Session;
 use crate::wait_group::MemoryWaitGroup;
@@ -63,14 +63,18 @@ impl MemoryStore {
         MemoryStoreBuilder::default()
     }
 
-    /// Returns another store object over the same state. Closing one ends only its own calls and guards.
+    /// Returns another store object over the same state and namespace. Closing one ends only its own calls and guards.
     #[must_use]
     pub fn client(&self) -> Self {
-        Self::over(Arc::clone(&self.sessions.states))
+        Self::with_namespace(Arc::clone(&self.sessions.states), &self.session.namespace)
     }
 
     pub(crate) fn over(states: Arc<States>) -> Self {
-        let (sessions, session) = Sessions::begin(states);
+        Self::with_namespace(states, DEFAULT)
+    }
+
+    fn with_namespace(states: Arc<States>, namespace: &str) -> Self {
+        let (sessions, session) = Sessions::begin(states, namespace);
         Self { session, sessions }
     }
 

@@ -13,7 +13,7 @@ use super::Acquire;
 use crate::MemoryStoreBuilder;
 use crate::kernel::Arrival;
 use crate::name_handle::{Granted, NameHandle};
-use crate::namespaces::{Sessions, States};
+use crate::namespaces::{DEFAULT, Sessions, States};
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::model::{GiveUp, Time, beside, draw, exhaust, explore, pause};
 
@@ -60,7 +60,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(limit: u32) -> Arc<Self> {
-        let session = Sessions::begin(Arc::new(States::new(MemoryStoreBuilder::default()))).1;
+        let session = Sessions::begin(Arc::new(States::new(MemoryStoreBuilder::default())), DEFAULT).1;
         let (name, options) = (Name::new("a").unwrap(), HoldOptions::default());
         let refuse = OnMismatch::Refuse;
         let handle =

@@ -161,6 +161,16 @@ fn c19_named_stores_are_shared_and_others_are_not() {
 }
 
 #[test]
+fn c19_another_client_of_a_view_is_in_the_same_namespace() {
+    let view = MemoryStore::new().namespace("tenant").unwrap();
+    let guard = now(mutex(&view, "a").lock()).unwrap();
+    let other = mutex(&view.client(), "a");
+    assert!(now(other.try_lock()).unwrap().is_none());
+    now(view.close()).unwrap();
+    assert!(!guard.is_held() && now(other.try_lock()).unwrap().is_some(), "only the view was closed");
+}
+
+#[test]
 fn c21_errors_tell_operation_store_and_name() {
     let store = MemoryStore::new();
     let one = mutex(&store, "jobs");
