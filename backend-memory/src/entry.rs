@@ -8,7 +8,7 @@ use stanchion_core::events::LostHold;
 use stanchion_core::{Kind, Name};
 
 use crate::clock::{Moment, StoreClock};
-use crate::kernel::{Loss, Permits, Transition};
+use crate::kernel::{Loss, Permits, Transition, contained};
 use crate::names::Resident;
 use crate::sync::{Mutex, Notify};
 
@@ -73,7 +73,7 @@ impl Entry {
         let result =
             change(&mut self.permits.lock().unwrap_or_else(PoisonError::into_inner), &mut transition);
         if transition.lost {
-            self.lost.notify_waiters();
+            contained(|| self.lost.notify_waiters());
         }
         if let Some(at) = transition.next_end {
             self.watch_until(at);

@@ -1,5 +1,6 @@
 //! One change of the state of a name: the time, read at most once, and the wake-ups to send once the lock is free.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -115,11 +116,22 @@ impl<'a> Transition<'a> {
     #[inline]
     pub(crate) fn end(self) {
         if let Some(waker) = self.first {
-            waker.wake();
+            contained(|| waker.wake());
+        }
+        if let Some(retired) = self.retired {
+            contained(|| drop(retired));
         }
         if let Some(more) = self.more {
-            more.wakers.into_iter().for_each(Waker::wake);
-            more.generations.iter().for_each(|generation| generation.changed.notify_waiters());
+            more.wakers.into_iter().for_each(|waker| contained(|| waker.wake()));
+            more.retired.into_iter().for_each(|waker| contained(|| drop(waker)));
+            let changed = more.generations.iter().map(|generation| &generation.changed);
+            changed.for_each(|changed| contained(|| changed.notify_waiters()));
         }
     }
+}
+
+/// Runs code of a waker. What panics in it is not the caller's: the others have to be woken too (C5), and the caller may be the drop
+/// of a guard (C12).
+pub(crate) fn contained(code: impl FnOnce()) {
+    drop(catch_unwind(AssertUnwindSafe(code)));
 }
