@@ -49,7 +49,7 @@ pub(crate) struct Permits {
     pub(crate) waiters_watch: bool,
     /// How long the limit is kept without a handle; `None` if it is no parameter.
     keeps_limit: Option<Duration>,
-    /// When the limit was used last.
+    /// When the limit was used last: by a grant, or by a hold until its end.
     limit_used: Option<Instant>,
 }
 
@@ -114,8 +114,7 @@ impl Permits {
         self.limit = Some(limit);
         self.limit_used = self.keeps_limit.map(|_| transition.at().now);
         if let Some(limit) = limit {
-            let refusal = Refusal::TooLarge { limit };
-            transition.wake_all(self.queue.refuse(refusal, |waiter| waiter.weight > limit));
+            transition.wake_all(self.queue.refuse(Refusal::TooLarge { limit }, |one| one.weight > limit));
         }
         self.serve(transition);
     }
@@ -194,7 +193,7 @@ impl Permits {
             transition.retire(waiter.waker);
             self.serve(transition);
         } else if let Some(grant) = self.holds.remove(ticket) {
-            self.end_one(&grant, Cause::Cancelled);
+            self.end_one(&grant, Cause::Cancelled, transition);
             self.after_end(transition);
         } else {
             self.queue.take_refusal(arrival);
@@ -219,7 +218,7 @@ impl Permits {
         let Some(grant) = self.holds.remove(ticket) else {
             return false;
         };
-        self.end_one(&grant, cause);
+        self.end_one(&grant, cause, transition);
         self.after_end(transition);
         true
     }
@@ -365,13 +364,19 @@ impl Permits {
         cause: Cause,
         transition: &mut Transition<'_>,
     ) {
-        ended.into_iter().for_each(|grant| self.end_one(&grant, cause));
+        ended.into_iter().for_each(|grant| self.end_one(&grant, cause, transition));
         self.after_end(transition);
     }
 
     #[inline]
-    fn end_one(&mut self, grant: &Grant, cause: Cause) {
+    fn end_one(&mut self, grant: &Grant, cause: Cause, transition: &mut Transition<'_>) {
         self.used -= u64::from(grant.weight);
+        if self.keeps_limit.is_some() {
+            // The end of a lease may be noticed long after it.
+            let lease = grant.end().filter(|_| cause == Cause::Expired);
+            let ended = lease.or_else(|| (self.used == 0).then(|| transition.at().now));
+            self.limit_used = self.limit_used.max(ended);
+        }
         if let Some(generations) = &mut self.generations {
             generations.count(cause, grant.weight);
         }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::common::{Polled, kind, now, semaphore};
-use stanchion_core::{ErrorKind, OnMismatch, SemaphoreOptions, Store, Ttl};
+use stanchion_core::{ErrorKind, ListOptions, OnMismatch, SemaphoreOptions, Store, Ttl};
 use stanchion_memory::MemoryStore;
 
 fn with(
@@ -194,4 +194,35 @@ fn c20_waiters_bring_the_limit_again_after_a_loss() {
     let second = queue[1].poll().unwrap().unwrap();
     assert!(first.is_held() && second.is_held());
     assert!(queue[2].poll().is_none());
+}
+
+/// The name is idle from the release on, however long the permit was held.
+#[tokio::test(start_paused = true)]
+async fn c20_c25_the_limit_is_kept_for_the_retention_after_a_long_hold() {
+    let store = MemoryStore::new();
+    let hour = Duration::from_secs(60 * 60);
+    let permit = semaphore(&store, "a", 5).acquire().await.unwrap();
+    tokio::time::advance(hour * 2).await;
+    drop(permit);
+    let other = semaphore(&store, "a", 3);
+    assert_eq!(kind(other.try_acquire().await), ErrorKind::ConfigMismatch);
+    let listed = store.list(ListOptions::new()).await.unwrap().entries;
+    assert_eq!((listed.len(), listed[0].last_used), (1, Some(Duration::ZERO)));
+    drop(other);
+    tokio::time::advance(hour + Duration::from_millis(1)).await;
+    assert!(semaphore(&store, "a", 3).try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c20_c25_the_limit_is_kept_for_the_retention_after_the_end_of_a_lease() {
+    let store = MemoryStore::new();
+    let hour = Duration::from_secs(60 * 60);
+    let lease = Ttl::new(hour * 2).unwrap();
+    let detached = semaphore(&store, "a", 5).acquire().await.unwrap().detach(lease).await;
+    assert!(detached.is_ok());
+    tokio::time::advance(hour * 3 - Duration::from_millis(1)).await;
+    assert_eq!(kind(semaphore(&store, "a", 3).try_acquire().await), ErrorKind::ConfigMismatch);
+    // Nobody has noticed the end of the lease before that, and the limit is kept no longer.
+    tokio::time::advance(Duration::from_millis(2)).await;
+    assert!(store.is_empty());
 }
