@@ -50,9 +50,9 @@ struct Slot<T> {
 }
 
 impl<T: Resident> Names<T> {
-    pub(crate) fn new() -> Self {
-        let shard =
-            || Mutex::new(Shard { slots: BTreeMap::new(), resting: BinaryHeap::new(), token_floor: 0 });
+    /// Makes an empty map, of which every token has to be larger than `token_floor`.
+    pub(crate) fn new(token_floor: u64) -> Self {
+        let shard = || Mutex::new(Shard { slots: BTreeMap::new(), resting: BinaryHeap::new(), token_floor });
         Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: RandomState::new() }
     }
 
@@ -82,6 +82,11 @@ impl<T: Resident> Names<T> {
     pub(crate) fn len(&self, at: Moment) -> usize {
         let shards = self.shards.iter().map(lock);
         shards.map(|mut shard| shard.sweep(at, usize::MAX)).sum()
+    }
+
+    /// Returns an upper bound on the tokens of the names that were removed.
+    pub(crate) fn token_floor(&self) -> u64 {
+        self.shards.iter().map(|shard| lock(shard).token_floor).max().unwrap_or(0)
     }
 
     /// Returns all states.
@@ -188,7 +193,7 @@ mod tests {
             let begun = StoreClock::start().read();
             let at = |micros| Moment { now: begun.now + Duration::from_micros(micros), micros };
             let name = |number: u32| Name::new(&number.to_string()).unwrap();
-            let names = Names::new();
+            let names = Names::new(0);
             let visit = |number, micros| -> Weak<Second> {
                 let state = Arc::downgrade(&names.open(&name(number), at(micros), |_| Second));
                 names.leave(&name(number), at(micros));

@@ -1,6 +1,6 @@
 //! The namespaces of a store: a state for each, and of each store object a session.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -21,7 +21,17 @@ pub(crate) const DEFAULT: &str = "stanchion";
 pub(crate) struct States {
     options: MemoryStoreBuilder,
     clock: StoreClock,
-    all: Mutex<HashMap<String, Arc<State>>>,
+    all: Mutex<Namespaces>,
+}
+
+/// The namespaces with a state.
+#[derive(Debug, Default)]
+struct Namespaces {
+    states: HashMap<String, Arc<State>>,
+    /// Their names, the one that was looked at least recently first.
+    order: VecDeque<String>,
+    /// Upper bound on the tokens of all states that were removed (M2).
+    token_floor: u64,
 }
 
 impl States {
@@ -48,25 +58,42 @@ impl States {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<State>> {
-        self.locked().values().cloned().collect()
+        self.locked().states.values().cloned().collect()
     }
 
     fn of(&self, namespace: &str) -> Arc<State> {
-        let fresh = || {
-            let clock =
-                self.options.clock.clone().map_or(LimiterClock::Store(self.clock), LimiterClock::Manual);
-            Arc::new(State::new(namespace, self.clock, clock, self.options.retention))
-        };
         let mut all = self.locked();
-        if !all.contains_key(namespace) {
-            // Of a namespace that nobody uses, and that has no state any more, nothing stays.
-            all.retain(|_, state| Arc::strong_count(state) > 1 || state.len() > 0);
+        if let Some(state) = all.states.get(namespace) {
+            return Arc::clone(state);
         }
-        Arc::clone(all.entry(namespace.to_owned()).or_insert_with(fresh))
+        all.sweep(2);
+        let clock = self.options.clock.clone().map_or(LimiterClock::Store(self.clock), LimiterClock::Manual);
+        let retention = self.options.retention;
+        let state = Arc::new(State::new(namespace, self.clock, clock, retention, all.token_floor));
+        all.states.insert(namespace.to_owned(), Arc::clone(&state));
+        all.order.push_back(namespace.to_owned());
+        state
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, Arc<State>>> {
+    fn locked(&self) -> MutexGuard<'_, Namespaces> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Namespaces {
+    /// Looks at up to `maximum` namespaces, and removes those that nobody uses and that have no state any more. A new namespace
+    /// must not cost more the more there are.
+    fn sweep(&mut self, maximum: usize) {
+        for _ in 0..maximum {
+            let Some(namespace) = self.order.pop_front() else { return };
+            match self.states.get(&namespace) {
+                Some(state) if Arc::strong_count(state) == 1 && state.len() == 0 => {
+                    self.token_floor = self.token_floor.max(state.token_floor());
+                    self.states.remove(&namespace);
+                }
+                _ => self.order.push_back(namespace),
+            }
+        }
     }
 }
 

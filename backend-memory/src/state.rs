@@ -30,23 +30,25 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Makes a state whose tokens are larger than `token_floor` (M2).
     pub(crate) fn new(
         namespace: &str,
         clock: StoreClock,
         limiter_clock: LimiterClock,
         retention: Duration,
+        token_floor: u64,
     ) -> Self {
         Self {
             namespace: Arc::from(namespace),
             clock,
             limiter_clock,
             retention,
-            mutexes: Names::new(),
-            semaphores: Names::new(),
-            groups: Names::new(),
-            limiters: Names::new(),
+            mutexes: Names::new(token_floor),
+            semaphores: Names::new(token_floor),
+            groups: Names::new(token_floor),
+            limiters: Names::new(0),
             #[cfg(feature = "bloom")]
-            filters: Names::new(),
+            filters: Names::new(0),
         }
     }
 
@@ -84,6 +86,11 @@ impl State {
     /// Returns all mutexes, semaphores and wait groups.
     pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
         [&self.mutexes, &self.semaphores, &self.groups].into_iter().flat_map(Names::all).collect()
+    }
+
+    /// Returns an upper bound on the tokens of all names, if none of them has state (M2).
+    pub(crate) fn token_floor(&self) -> u64 {
+        [&self.mutexes, &self.semaphores, &self.groups].map(Names::token_floor).into_iter().max().unwrap_or(0)
     }
 
     /// Returns the number of names with state.

@@ -78,11 +78,13 @@ impl MemoryStore {
         Self { session, sessions }
     }
 
-    /// Returns this store's view of another namespace, as [`Store::namespace`], without I/O. Its state stays until the last store
-    /// object, handle and guard of any namespace is dropped.
+    /// Returns this store's view of another namespace, as [`Store::namespace`], without I/O. What its names keep for a time ([C25]) is
+    /// kept without a view, too, until the last store object, handle and guard of any namespace is dropped.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name; `Closed` if this view is closed.
+    ///
+    /// [C25]: stanchion_core::contract#c25
     pub fn namespace(&self, namespace: &str) -> Result<Self> {
         let open = self.session.check_open().and_then(|()| self.sessions.of(namespace));
         let session = open.map_err(in_operation("namespace", namespace))?;

@@ -17,6 +17,7 @@ mod limiter;
 mod listing;
 mod mutants;
 mod mutex;
+mod namespaces;
 mod semaphore;
 mod sequential;
 mod store;

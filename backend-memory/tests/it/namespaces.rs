@@ -1,0 +1,51 @@
+//! Many namespaces of one store.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
+
+use std::time::Duration;
+
+use crate::common::{mutex, now, semaphore};
+use stanchion_core::clock::real;
+use stanchion_memory::MemoryStore;
+
+/// The clock stands still, so that only what the store remembers makes the tokens grow.
+#[tokio::test(start_paused = true)]
+async fn m2_tokens_grow_in_a_namespace_that_was_left() {
+    let store = MemoryStore::new();
+    let draw = |namespace: &str| {
+        let view = store.namespace(namespace).unwrap();
+        now(mutex(&view, "a").lock()).unwrap().fencing_token()
+    };
+    let mut last = draw("left");
+    for round in 0..100 {
+        for other in 0..4 {
+            drop(store.namespace(&format!("other-{round}-{other}")).unwrap());
+        }
+        let token = draw("left");
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    }
+}
+
+/// Returns how long it takes to open a namespace beside others that keep something, in the best of several attempts.
+fn time_beside(namespaces: u32) -> Duration {
+    let store = MemoryStore::new();
+    for number in 0..namespaces {
+        let view = store.namespace(&format!("kept-{number}")).unwrap();
+        drop(now(semaphore(&view, "a", 1).acquire()).unwrap());
+    }
+    let attempt = |number| {
+        let begun = real();
+        drop(store.namespace(&format!("new-{number}")).unwrap());
+        begun.elapsed()
+    };
+    (0..20).map(attempt).min().unwrap()
+}
+
+/// All others who open a namespace wait meanwhile.
+#[test]
+fn c27_a_new_namespace_costs_the_same_beside_many_others() {
+    let (few, many) = (time_beside(10), time_beside(2_000));
+    assert!(many < few * 20, "{few:?} beside 10, {many:?} beside 2,000");
+}
