@@ -13,7 +13,6 @@ use crate::names::Resident;
 use crate::sync::{Mutex, Notify};
 
 /// The state of a mutex, a semaphore or a wait group. The lock is held for nanoseconds, never across an await.
-#[derive(Debug)]
 pub(crate) struct Entry {
     named: Named,
     clock: StoreClock,
@@ -32,14 +31,13 @@ pub(crate) struct Named {
 }
 
 /// Ends the leases of a name in time for its waiters: one wake-up for the name, whatever the number of waiters.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Watch {
     watcher: OnceLock<Arc<Watcher>>,
     /// Of the time that is watched.
     wake_up: std::sync::Mutex<Option<WakeUp>>,
 }
 
-#[derive(Debug)]
 struct Watcher(Weak<Entry>);
 
 impl Wake for Watcher {

@@ -1,5 +1,6 @@
 //! One caller's handle of a name, under mutexes, semaphores and wait groups; also the backend of their guards.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,6 @@ pub(crate) struct Granted {
 }
 
 /// A handle of a name, with the options of one caller.
-#[derive(Debug)]
 pub(crate) struct NameHandle {
     kind: Kind,
     pub(crate) name: Name,
@@ -294,6 +294,14 @@ impl HoldBackend for NameHandle {
         let detached = detached.and_then(|detached| if detached { Ok(()) } else { Err(Error::lost()) });
         detached.map_err(self.context("detach"))?;
         Ok(Detached::new(self.kind, &self.session.namespace, &self.name, ticket, token))
+    }
+}
+
+impl fmt::Debug for NameHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, name, session, .. } = self;
+        let mut shown = f.debug_struct("NameHandle");
+        shown.field("kind", kind).field("name", name).field("session", session).finish_non_exhaustive()
     }
 }
 

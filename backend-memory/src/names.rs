@@ -24,13 +24,11 @@ pub(crate) trait Resident {
 }
 
 /// All names of one kind.
-#[derive(Debug)]
 pub(crate) struct Names<T> {
     shards: Box<[Mutex<Shard<T>>]>,
     hasher: RandomState,
 }
 
-#[derive(Debug)]
 struct Shard<T> {
     /// In the order of the bytes of the names, in which listings go through them.
     slots: BTreeMap<Name, Slot<T>>,
@@ -40,7 +38,6 @@ struct Shard<T> {
     token_floor: u64,
 }
 
-#[derive(Debug)]
 struct Slot<T> {
     state: Arc<T>,
     /// Handles of this name. Guards and calls keep a handle alive.

@@ -17,7 +17,6 @@ use crate::state::State;
 pub(crate) const DEFAULT: &str = "stanchion";
 
 /// The states of all namespaces, which all store objects of one store share.
-#[derive(Debug)]
 pub(crate) struct States {
     options: MemoryStoreBuilder,
     clock: StoreClock,
@@ -25,7 +24,7 @@ pub(crate) struct States {
 }
 
 /// The namespaces with a state.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Namespaces {
     states: HashMap<String, Arc<State>>,
     /// Their names, the one that was looked at least recently first.
@@ -98,7 +97,6 @@ impl Namespaces {
 }
 
 /// The sessions of a store object, one for each namespace that is open.
-#[derive(Debug)]
 pub(crate) struct Sessions {
     pub(crate) states: Arc<States>,
     open: Mutex<HashMap<String, Weak<Session>>>,

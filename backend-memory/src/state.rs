@@ -15,7 +15,6 @@ use crate::limiter::{LimiterClock, LimiterEntry};
 use crate::names::Names;
 
 /// One namespace: its clock and its names.
-#[derive(Debug)]
 pub(crate) struct State {
     namespace: Arc<str>,
     pub(crate) clock: StoreClock,

@@ -1,5 +1,6 @@
 //! The store.
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -38,7 +39,7 @@ use crate::wait_group::MemoryWaitGroup;
 /// Objects and guards made by the store stay usable without it.
 ///
 /// [C25]: stanchion_core::contract#c25
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MemoryStore {
     session: Arc<Session>,
     sessions: Arc<Sessions>,
@@ -130,6 +131,12 @@ impl MemoryStore {
 
 fn in_operation(operation: &'static str, name: &str) -> impl FnOnce(Error) -> Error {
     move |error| error.context(operation, STORE, name)
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 impl Default for MemoryStore {

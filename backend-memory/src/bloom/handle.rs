@@ -1,5 +1,6 @@
 //! One caller's handle of a Bloom filter.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,6 @@ use super::record::{Contents, FilterEntry, Life, Record};
 use crate::session::Session;
 
 /// A Bloom filter in this process.
-#[derive(Debug)]
 pub(crate) struct MemoryFilter {
     pub(super) name: Name,
     pub(super) session: Arc<Session>,
@@ -196,6 +196,13 @@ impl BloomFilter for MemoryFilter {
 
     async fn import(&self, exported: &[u8]) -> Result<()> {
         self.load(exported).map_err(self.context("import"))
+    }
+}
+
+impl fmt::Debug for MemoryFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, session, .. } = self;
+        f.debug_struct("MemoryFilter").field("name", name).field("session", session).finish_non_exhaustive()
     }
 }
 

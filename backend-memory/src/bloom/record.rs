@@ -19,7 +19,6 @@ const CLEARED_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 const STRIPES: usize = 64;
 
 /// A filter; without a record until its first insert, and after the store lost its data.
-#[derive(Debug)]
 pub(crate) struct FilterEntry {
     record: RwLock<Option<Record>>,
     stripes: [Mutex<()>; STRIPES],

@@ -11,7 +11,6 @@ use crate::names::Resident;
 use crate::sync::{Mutex, MutexGuard};
 
 /// The state of a limiter; without a bucket until its first charge, and after the store lost its data.
-#[derive(Debug)]
 pub(crate) struct LimiterEntry {
     bucket: Mutex<Option<Bucket>>,
     /// How long the quota is kept once the bucket is full, in µs.

@@ -1,5 +1,6 @@
 //! One caller's handle of a limiter.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,7 +28,6 @@ pub(crate) struct MemoryLimiter {
 }
 
 /// The state shared by a limiter and its reservations.
-#[derive(Debug)]
 pub(super) struct LimiterHandle {
     name: Name,
     session: Arc<Session>,
@@ -278,6 +278,14 @@ impl Limiter for MemoryLimiter {
         let at = handle.clock().read().micros;
         handle.entry.change_stored(|bucket| bucket.reset(at));
         Ok(())
+    }
+}
+
+impl fmt::Debug for LimiterHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, session, quota, .. } = self;
+        let mut shown = f.debug_struct("LimiterHandle");
+        shown.field("name", name).field("session", session).field("quota", quota).finish_non_exhaustive()
     }
 }
 
