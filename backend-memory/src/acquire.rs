@@ -170,8 +170,10 @@ impl Future for Acquire<'_> {
                     None => this.arrive(permits, transition, cx.waker()),
                     Some(arrival) => this.check_progress(arrival, permits, transition, cx.waker()),
                 };
-                if let Ok(None) = token {
-                    next_end = permits.expect_end(transition);
+                match token {
+                    Ok(None) => next_end = permits.expect_end(transition),
+                    Ok(Some(_)) => handle.saw_live(permits),
+                    Err(_) => {}
                 }
                 token
             });

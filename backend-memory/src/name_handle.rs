@@ -11,15 +11,15 @@ use stanchion_core::clock::{self, Instant};
 use stanchion_core::events::{EndedWait, LossCause, WaitOutcome};
 use stanchion_core::metering::Meter;
 use stanchion_core::{
-    Detached, Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
-    Result, Ticket, Ttl,
+    Detached, Error, ErrorKind, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name,
+    OnMismatch, Result, Ticket, Ttl,
 };
 
 use crate::alarm::wait_for_signal;
 use crate::entry::Entry;
 use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Transition};
 use crate::session::Session;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Maximum number of holds that a hold is split into under the lock of its name.
 const PART: u32 = 500;
@@ -43,8 +43,8 @@ pub(crate) struct NameHandle {
     on_mismatch: OnMismatch,
     /// Whether the limit was compared with the stored one (C20).
     settled: AtomicBool,
-    /// Whether this caller has seen the wait group live (W6).
-    pub(crate) seen_live: AtomicBool,
+    /// The record of the wait group that this caller has seen live; 0 if none (W6).
+    seen_record: AtomicU64,
     pub(crate) meter: Meter,
 }
 
@@ -71,7 +71,7 @@ impl NameHandle {
             limit,
             on_mismatch,
             settled: AtomicBool::new(false),
-            seen_live: AtomicBool::new(false),
+            seen_record: AtomicU64::new(0),
             meter,
         }))
     }
@@ -142,6 +142,28 @@ impl NameHandle {
         }
     }
 
+    /// Notes that this caller has seen the wait group live.
+    #[inline]
+    pub(crate) fn saw_live(&self, permits: &Permits) {
+        if let Some(generations) = &permits.generations {
+            self.seen_record.store(generations.record(), Ordering::Relaxed);
+        }
+    }
+
+    /// Fails if the record that this caller has seen live is gone: absent is not zero (W6). If there is another one, the caller
+    /// follows that from now on.
+    pub(crate) fn check_record(&self, permits: &Permits) -> Result<()> {
+        let record = permits.generations.as_ref().map_or(0, |generations| generations.record());
+        let seen = self.seen_record.load(Ordering::Relaxed);
+        if seen == 0 || seen == record {
+            return Ok(());
+        }
+        if record != 0 {
+            self.seen_record.store(if permits.used() > 0 { record } else { 0 }, Ordering::Relaxed);
+        }
+        Err(state_lost())
+    }
+
     /// Returns the number of permits that are free. Compares and stores nothing (C20).
     pub(crate) fn available(&self) -> Result<u64> {
         self.with(|permits, _| Ok(permits.free(permits.limit().unwrap_or(self.limit))))
@@ -162,7 +184,11 @@ impl NameHandle {
         let ticket = Ticket::random_in_process();
         let token = self.with(|permits, transition| {
             self.admit(permits, weight, false, transition)?;
-            Ok(permits.try_grant(self.claim(ticket, weight), transition))
+            let token = permits.try_grant(self.claim(ticket, weight), transition);
+            if token.is_some() {
+                self.saw_live(permits);
+            }
+            Ok(token)
         })?;
         self.meter.ended(operation, token.is_some());
         Ok(token.map(|token| Granted { ticket, token }))
@@ -176,6 +202,7 @@ impl NameHandle {
         self.with(|permits, transition| {
             let attached = permits.attach(from, self.claim(ticket, 0), transition);
             let (token, weight) = attached.ok_or_else(Error::lost)?;
+            self.saw_live(permits);
             Ok((Granted { ticket, token }, weight))
         })
     }
@@ -184,7 +211,11 @@ impl NameHandle {
     pub(crate) fn end(&self, ticket: Ticket, cause: Cause) -> Result<()> {
         self.with(|permits, transition| {
             transition.lost = true;
-            if permits.release(ticket, cause, transition) { Ok(()) } else { Err(Error::lost()) }
+            if !permits.release(ticket, cause, transition) {
+                return Err(Error::lost());
+            }
+            self.saw_live(permits);
+            Ok(())
         })
     }
 
@@ -249,6 +280,10 @@ impl NameHandle {
     fn release_with(&self, ticket: Ticket, cause: Cause) -> bool {
         self.entry.change(|permits, transition| permits.release(ticket, cause, transition))
     }
+}
+
+pub(crate) fn state_lost() -> Error {
+    Error::new(ErrorKind::StateLost, "the group was seen live and its record is gone")
 }
 
 #[async_trait]

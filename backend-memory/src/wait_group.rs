@@ -9,14 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Alarm, Instant};
 use stanchion_core::{
-    Detached, Error, ErrorKind, Inspection, Kind, Member, Name, Outcome, Result, Ticket, WaitGroup,
-    WaitGroupOptions, check_members,
+    Detached, Inspection, Kind, Member, Name, Outcome, Result, Ticket, WaitGroup, WaitGroupOptions,
+    check_members,
 };
 
-use crate::kernel::{Cause, End, Generation, Permits};
-use crate::name_handle::{Granted, NameHandle};
+use crate::kernel::{Cause, End, Generation};
+use crate::name_handle::{Granted, NameHandle, state_lost};
 use crate::session::Session;
-use crate::sync::atomic::Ordering;
 
 /// A wait group in this process.
 #[derive(Debug)]
@@ -37,35 +36,26 @@ impl MemoryWaitGroup {
     }
 
     fn member(&self, granted: Granted) -> Member {
-        self.saw_live();
         Member::new(self.handle.hold(granted, 1))
     }
 
-    fn saw_live(&self) {
-        self.handle.seen_live.store(true, Ordering::Relaxed);
-    }
-
-    /// Fails if the record is absent and this handle has seen the group live: absent is not zero (W6).
-    fn check_record(&self, permits: &Permits) -> Result<()> {
-        let exists = permits.generations.as_ref().is_some_and(|generations| generations.exists());
-        if exists || !self.handle.seen_live.load(Ordering::Relaxed) { Ok(()) } else { Err(state_lost()) }
-    }
-
     fn count_now(&self) -> Result<u64> {
-        let count = self.handle.with(|permits, _| {
-            self.check_record(permits)?;
+        self.handle.with(|permits, _| {
+            self.handle.check_record(permits)?;
+            if permits.used() > 0 {
+                self.handle.saw_live(permits);
+            }
             Ok(permits.used())
-        })?;
-        if count > 0 {
-            self.saw_live();
-        }
-        Ok(count)
+        })
     }
 
     fn look(&self) -> Result<Count> {
         self.handle.with(|permits, _| {
-            self.check_record(permits)?;
+            self.handle.check_record(permits)?;
             let live = permits.used() > 0;
+            if live {
+                self.handle.saw_live(permits);
+            }
             Ok(match &mut permits.generations {
                 Some(generations) if live => Count::Live(generations.watch()),
                 Some(generations) => Count::Zero(generations.last()),
@@ -80,7 +70,6 @@ impl MemoryWaitGroup {
             Count::Zero(outcome) => return Ok(Some(outcome)),
             Count::Live(generation) => generation,
         };
-        self.saw_live();
         let mut closing = pin!(self.handle.session.closing.notified());
         closing.as_mut().enable();
         let mut alarm = Alarm::default();
@@ -105,10 +94,6 @@ impl MemoryWaitGroup {
             .await;
         }
     }
-}
-
-fn state_lost() -> Error {
-    Error::new(ErrorKind::StateLost, "the group was seen live and its record is gone")
 }
 
 #[async_trait]
@@ -151,9 +136,7 @@ impl WaitGroup for MemoryWaitGroup {
     }
 
     async fn done(&self, ticket: Ticket) -> Result<()> {
-        self.handle.end(ticket, Cause::Finished).map_err(self.handle.context("done"))?;
-        self.saw_live();
-        Ok(())
+        self.handle.end(ticket, Cause::Finished).map_err(self.handle.context("done"))
     }
 
     async fn wait(&self) -> Result<Outcome> {

@@ -50,8 +50,10 @@ pub(crate) struct Generations {
     last: Option<(Outcome, Instant)>,
     /// The open generation, once a caller waits for it.
     watched: Option<Arc<Generation>>,
-    /// Whether there is a record: an absent one is not zero (W6).
-    exists: bool,
+    /// The number of the record; 0 if there is none, which is not zero members (W6).
+    record: u64,
+    /// The number of the last record.
+    last_record: u64,
 }
 
 impl Generations {
@@ -62,13 +64,14 @@ impl Generations {
             is_open: false,
             last: None,
             watched: None,
-            exists: false,
+            record: 0,
+            last_record: 0,
         }
     }
 
-    /// Returns whether there is a record: the group was used since its record was last lost.
-    pub(crate) fn exists(&self) -> bool {
-        self.exists
+    /// Returns the number of the record, from 1; 0 if there is none: the group was not used since its record was last lost.
+    pub(crate) fn record(&self) -> u64 {
+        self.record
     }
 
     /// Returns the outcome of the last generation that came to zero; zeros if there was none.
@@ -78,7 +81,11 @@ impl Generations {
 
     /// Records that members were added.
     pub(crate) fn opened(&mut self) {
-        (self.is_open, self.exists) = (true, true);
+        self.is_open = true;
+        if self.record == 0 {
+            self.last_record += 1;
+            self.record = self.last_record;
+        }
     }
 
     /// Returns whether a generation is open: a member was added since the count was last zero.
@@ -121,7 +128,7 @@ impl Generations {
     /// Forgets everything, as a store that lost its data does.
     pub(crate) fn forget(&mut self) -> Option<Arc<Generation>> {
         let generation = self.end(End::StateLost);
-        *self = Self::new(self.retention);
+        *self = Self { last_record: self.last_record, ..Self::new(self.retention) };
         generation
     }
 

@@ -213,3 +213,23 @@ async fn c17_wait_for_has_a_limit() {
     assert!(one.wait_for(Duration::from_secs(3)).await.unwrap().is_none());
     assert_eq!(start.elapsed(), Duration::from_secs(3));
 }
+
+/// Another record is not the one that was seen, however it ended.
+#[test]
+fn w6_a_record_made_after_a_loss_is_no_success_of_the_one_that_was_lost() {
+    let store = MemoryStore::new();
+    let (here, there) = (group(&store, "a"), group(&store.client(), "a"));
+    let lost = now(here.add()).unwrap();
+    store.simulate_data_loss();
+    assert_eq!(kind(now(here.wait())), ErrorKind::StateLost);
+    now(now(there.add()).unwrap().done()).unwrap();
+    assert_eq!(kind(now(here.wait())), ErrorKind::StateLost);
+    // That was told, and of the new record this handle knows.
+    assert_eq!(sums(now(here.wait()).unwrap()), (1, 0, 0));
+    let member = now(here.add()).unwrap();
+    store.simulate_data_loss();
+    let _other = now(there.add()).unwrap();
+    assert_eq!(kind(now(here.count())), ErrorKind::StateLost);
+    assert_eq!(now(here.count()).unwrap(), 1);
+    drop((member, lost));
+}

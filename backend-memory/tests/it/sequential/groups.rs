@@ -18,8 +18,8 @@ use crate::sequential::terms::CLIENTS;
 struct Handle {
     real: Arc<dyn WaitGroup>,
     terms: Terms,
-    /// It has seen the group live (W6).
-    seen: bool,
+    /// The record that it has seen live; 0 if none (W6).
+    seen: u32,
 }
 
 /// A call that waits: to join, or for zero.
@@ -55,7 +55,7 @@ pub(crate) async fn run(terms: Vec<Terms>, ops: Vec<Op>) {
     let onlooker = store.wait_group("a", terms[0].group()).unwrap();
     let open = |terms: Terms| {
         let real = clients[terms.client].wait_group("a", terms.group()).unwrap();
-        Handle { real, terms, seen: false }
+        Handle { real, terms, seen: 0 }
     };
     let handles = terms.into_iter().map(open).collect();
     let mut world = World {
@@ -198,7 +198,7 @@ impl World {
         assert_eq!(members.len(), usize::try_from(count).unwrap());
         let tickets: Vec<Ticket> = members.iter().map(Member::ticket).collect();
         self.model.name(call, &tickets);
-        self.handles[handle].seen = true;
+        self.handles[handle].seen = self.model.record();
         self.tickets.extend(tickets);
         self.members.extend(members);
     }
@@ -221,7 +221,9 @@ impl World {
             false => self.model.end_ticket(ticket, Cause::Finished).then_some(()).ok_or(ErrorKind::Lost),
         };
         let handle = &mut self.handles[handle];
-        handle.seen |= agree(now(handle.real.done(ticket)), expected).is_some();
+        if agree(now(handle.real.done(ticket)), expected).is_some() {
+            handle.seen = self.model.record();
+        }
     }
 
     fn detach(&mut self, index: usize, lease: Duration) {
@@ -250,7 +252,7 @@ impl World {
             agree(now(handle.real.attach(&detached(Kind::WaitGroup, handle.real.name(), ticket))), expected)
         {
             self.model.attach(ticket, member.ticket(), &handle.terms);
-            handle.seen = true;
+            handle.seen = self.model.record();
             self.tickets.push(member.ticket());
             self.members.push(member);
         }
@@ -263,11 +265,15 @@ impl World {
         if closed {
             return Err(ErrorKind::Closed);
         }
-        if !self.model.exists && handle.seen {
+        let (record, used) = (self.model.record(), self.model.used());
+        let live = if used > 0 { record } else { 0 };
+        if handle.seen != 0 && handle.seen != record {
+            handle.seen = if record == 0 { handle.seen } else { live };
             return Err(ErrorKind::StateLost);
         }
-        let used = self.model.used();
-        handle.seen |= used > 0;
+        if live != 0 {
+            handle.seen = live;
+        }
         Ok(used)
     }
 

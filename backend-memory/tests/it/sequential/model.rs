@@ -100,7 +100,9 @@ pub(crate) struct Model {
     tally: Outcome,
     is_open: bool,
     pub(crate) last: Outcome,
-    pub(crate) exists: bool,
+    exists: bool,
+    /// How often the data was lost.
+    losses: u32,
     /// How each generation ended, in order; the next one is open or to come.
     pub(crate) ends: Vec<End>,
 }
@@ -109,7 +111,13 @@ impl Model {
     pub(crate) fn new(now: Instant) -> Self {
         let (tally, last) = (Outcome::default(), Outcome::default());
         let (holds, queue, fates, ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { now, limit: None, holds, queue, fates, tally, is_open: false, last, exists: false, ends }
+        let (limit, is_open, exists, losses) = (None, false, false, 0);
+        Self { now, limit, holds, queue, fates, tally, is_open, last, exists, losses, ends }
+    }
+
+    /// The number of the record; 0 if there is none.
+    pub(crate) fn record(&self) -> u32 {
+        if self.exists { self.losses + 1 } else { 0 }
     }
 
     pub(crate) fn used(&self) -> u32 {
@@ -313,6 +321,7 @@ impl Model {
         self.holds.clear();
         (self.limit, self.tally, self.last) = (None, Outcome::default(), Outcome::default());
         (self.is_open, self.exists) = (false, false);
+        self.losses += 1;
         self.ends.push(End::Lost);
     }
 }
