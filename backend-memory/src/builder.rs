@@ -9,6 +9,9 @@ use crate::MemoryStore;
 use crate::limiter::ManualClock;
 use crate::namespaces::States;
 
+/// The longest retention. Of a time that the clock cannot express nothing would be kept.
+const LONGEST_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
 /// Builds a [`MemoryStore`].
 #[derive(Clone, Debug)]
 #[must_use]
@@ -25,11 +28,12 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets how long the outcome of an unused wait group is kept ([C25]). Default 1 h.
+    /// Sets how long what an unused name has stored is kept ([C25]): limits, quotas, outcomes of wait groups. Default 1 h; more than
+    /// 366 days count as 366 days.
     ///
     /// [C25]: stanchion_core::contract#c25
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention = retention;
+        self.retention = retention.min(LONGEST_RETENTION);
         self
     }
 

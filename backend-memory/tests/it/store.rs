@@ -229,3 +229,14 @@ fn capabilities_say_what_it_is() {
         capabilities.wait_groups && capabilities.limiters && capabilities.wake_ups && capabilities.detach
     );
 }
+
+#[test]
+fn c25_the_longest_retention_keeps_what_is_stored() {
+    let store = MemoryStore::builder().retention(Duration::MAX).build();
+    now(now(group(&store, "a").add()).unwrap().done()).unwrap();
+    drop(now(semaphore(&store, "a", 5).acquire()).unwrap());
+    now(store.limiter("a", LimiterOptions::new(Quota::per_second(1))).unwrap().allow()).unwrap();
+    assert_eq!(store.len(), 3);
+    assert_eq!(now(group(&store, "a").wait()).unwrap().finished, 1);
+    assert_eq!(kind(now(semaphore(&store, "a", 3).try_acquire())), ErrorKind::ConfigMismatch);
+}
