@@ -235,6 +235,31 @@ fn l6_every_waiter_for_a_clock_sees_each_of_its_moves() {
     explore(3000, clocked);
 }
 
+/// A caller is held up between its call and the lock, while the clock goes on by so much that its earlier time would count as wrong.
+#[test]
+fn c7_l1_a_decision_goes_by_the_time_after_the_wait_for_the_lock() {
+    explore(3000, || {
+        Time::scenario(|_| async move {
+            let clock = ManualClock::new();
+            let store = MemoryStore::builder().clock(clock.clone()).build();
+            let minute = Duration::from_secs(61);
+            let open = || store.limiter("a", LimiterOptions::new(Quota::per(10, minute))).unwrap();
+            let (one, other) = (open(), open());
+            let late = beside(async move { u64::from(other.allow_n(1).await.unwrap().allowed) });
+            let mut admitted = 0;
+            for turn in 0..4 {
+                admitted += 10 * u64::from(one.allow_n(10).await.unwrap().allowed);
+                if turn == 0 {
+                    clock.advance(minute);
+                }
+                pause().await;
+            }
+            admitted += late.await;
+            assert!(admitted <= 20, "{admitted} in one period, with a burst of 10 (L1)");
+        });
+    });
+}
+
 #[test]
 fn c12_a_close_ends_the_waits_of_a_limiter() {
     explore(3000, || {

@@ -4,13 +4,15 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use stanchion_core::limiter::{Bucket, ExactQuota};
-use stanchion_core::{Listed, Result, Ticket};
+use stanchion_core::{Listed, Result};
 
+use super::LimiterClock;
 use crate::clock::Moment;
 use crate::names::Resident;
 use crate::sync::{Mutex, MutexGuard};
 
-/// The state of a limiter; without a bucket until its first charge, and after the store lost its data.
+/// The state of a limiter. The clock is read under its lock (C7): a decision that waited for it must not be of an earlier time than
+/// the one before. There is no bucket until the first charge, and after the store lost its data.
 pub(crate) struct LimiterEntry {
     bucket: Mutex<Option<Bucket>>,
     /// How long the quota is kept once the bucket is full, in µs.
@@ -31,37 +33,42 @@ impl LimiterEntry {
     pub(crate) fn change<R>(
         &self,
         quota: ExactQuota,
-        now: u64,
-        change: impl FnOnce(&mut Bucket) -> Result<R>,
+        clock: &LimiterClock,
+        change: impl FnOnce(&mut Bucket, Moment) -> Result<R>,
     ) -> Result<R> {
         let mut bucket = self.bucket();
+        let at = clock.read();
         if let Some(bucket) = bucket.as_mut() {
-            return change(bucket);
+            return change(bucket, at);
         }
-        let mut full = Bucket::new(quota, now);
-        let changed = change(&mut full)?;
+        let mut full = Bucket::new(quota, at.micros);
+        let changed = change(&mut full, at)?;
         *bucket = Some(full);
         Ok(changed)
     }
 
     /// Looks at the bucket; at a full one with this quota if there is none. Stores nothing.
-    pub(crate) fn look<R>(&self, quota: ExactQuota, now: u64, look: impl FnOnce(&Bucket) -> R) -> R {
-        match &*self.bucket() {
-            Some(bucket) => look(bucket),
-            None => look(&Bucket::new(quota, now)),
+    pub(crate) fn look<R>(
+        &self,
+        quota: ExactQuota,
+        clock: &LimiterClock,
+        look: impl FnOnce(&Bucket, Moment) -> R,
+    ) -> R {
+        let bucket = self.bucket();
+        let at = clock.read();
+        match &*bucket {
+            Some(bucket) => look(bucket, at),
+            None => look(&Bucket::new(quota, at.micros), at),
         }
     }
 
     /// Changes the bucket, if there is one.
-    pub(crate) fn change_stored(&self, change: impl FnOnce(&mut Bucket)) {
-        if let Some(bucket) = self.bucket().as_mut() {
-            change(bucket);
-        }
-    }
-
-    /// Cancels a reservation, if the bucket knows it (L7).
-    pub(crate) fn cancel(&self, now: u64, ticket: Ticket) -> u64 {
-        self.bucket().as_mut().map_or(0, |bucket| bucket.cancel(now, ticket.as_u128()))
+    pub(crate) fn change_stored<R>(
+        &self,
+        clock: &LimiterClock,
+        change: impl FnOnce(&mut Bucket, Moment) -> R,
+    ) -> Option<R> {
+        self.bucket().as_mut().map(|bucket| change(bucket, clock.read()))
     }
 
     /// Tells the figures of this name; returns whether it has a bucket that is kept.

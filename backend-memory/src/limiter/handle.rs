@@ -47,7 +47,8 @@ impl LimiterHandle {
 
     /// Gives back the part of a reservation that no later reservation has used (L7).
     pub(super) fn refund(&self, ticket: Ticket) -> u64 {
-        self.entry.cancel(self.clock().read().micros, ticket)
+        let cancel = |bucket: &mut Bucket, at: Moment| bucket.cancel(at.micros, ticket.as_u128());
+        self.entry.change_stored(self.clock(), cancel).unwrap_or(0)
     }
 
     /// Runs an operation of that cost on the bucket, unless the store object was closed.
@@ -58,8 +59,7 @@ impl LimiterHandle {
         if !is_settled {
             self.check_cost(cost)?;
         }
-        let at = self.clock().read();
-        self.entry.change(self.quota, at.micros, |bucket| {
+        self.entry.change(self.quota, self.clock(), |bucket, at| {
             if !is_settled {
                 self.settle(bucket, at)?;
             }
@@ -77,8 +77,7 @@ impl LimiterHandle {
     #[cold]
     fn look<R>(&self, look: impl FnOnce(&Bucket, Moment) -> R) -> Result<R> {
         self.session.check_open()?;
-        let at = self.clock().read();
-        Ok(self.entry.look(self.quota, at.micros, |bucket| look(bucket, at)))
+        Ok(self.entry.look(self.quota, self.clock(), look))
     }
 
     /// Compares the quota with the stored one at the first operation (C20).
@@ -261,9 +260,8 @@ impl Limiter for MemoryLimiter {
         let set = quota.validate().and_then(|quota| {
             let handle = &self.handle;
             handle.session.check_open()?;
-            let at = handle.clock().read().micros;
-            handle.entry.change(quota, at, |bucket| {
-                bucket.set_quota(at, quota);
+            handle.entry.change(quota, handle.clock(), |bucket, at| {
+                bucket.set_quota(at.micros, quota);
                 Ok(())
             })?;
             handle.settled.store(true, Ordering::Relaxed);
@@ -275,8 +273,7 @@ impl Limiter for MemoryLimiter {
     async fn reset(&self) -> Result<()> {
         let handle = &self.handle;
         handle.session.check_open().map_err(self.context("reset"))?;
-        let at = handle.clock().read().micros;
-        handle.entry.change_stored(|bucket| bucket.reset(at));
+        handle.entry.change_stored(handle.clock(), |bucket, at| bucket.reset(at.micros));
         Ok(())
     }
 }
