@@ -47,9 +47,9 @@ impl Bits {
         self.pages[page].get_or_init(|| std::iter::repeat_with(AtomicU64::default).take(words).collect())
     }
 
-    /// Counts the bits that are set.
-    pub(super) fn count(&self) -> u64 {
-        let words = self.pages.iter().filter_map(OnceLock::get).flatten();
+    /// Counts the bits of a page that are set.
+    pub(super) fn count(&self, page: usize) -> u64 {
+        let words = self.pages.get(page).and_then(OnceLock::get).into_iter().flatten();
         words.map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum()
     }
 

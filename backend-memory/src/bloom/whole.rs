@@ -1,30 +1,41 @@
-//! Operations on a whole filter: count, export, import and union.
+//! Operations on a whole filter: count, export, import and union. They have the lock of the filter for a page at a time: who waits to
+//! change the record, and everybody behind, must not wait for a filter of gigabytes (C27).
 
 use std::sync::Arc;
 
 use stanchion_core::bloom::{self, FilterTerms, Shape};
-use stanchion_core::{Error, Name, Result};
+use stanchion_core::{Error, ErrorKind, Name, Result};
 
-use super::bits::PAGE_BYTES;
+use super::bits::{Bits, PAGE_BYTES};
 use super::handle::MemoryFilter;
 use super::record::{Contents, FilterEntry};
 
+/// Maximum number of times that an import begins.
+const IMPORTS: usize = 3;
+
 impl MemoryFilter {
     pub(super) fn count(&self) -> Result<u64> {
-        Ok(self.with(false, |contents| contents.bits.count())?.unwrap_or(0))
+        let whole = self.with(false, |contents| (contents.number, contents.bits.pages()))?;
+        let Some((number, pages)) = whole else { return Ok(0) };
+        let count = |page| Ok(self.with_same(number, |bits| bits.count(page))?.unwrap_or(0));
+        (0..pages).map(count).sum()
     }
 
     pub(super) fn image(&self) -> Result<Vec<u8>> {
-        let filled = self.with(false, |Contents { terms, bits, .. }| {
-            let mut image = blank(&terms.shape)?;
-            for (page, span) in image[bloom::HEADER_BYTES..].chunks_mut(PAGE_BYTES).enumerate() {
-                if let Some(bytes) = bits.read(page) {
-                    span.copy_from_slice(&bytes);
-                }
+        let Some((number, shape)) = self.with(false, |contents| (contents.number, contents.terms.shape))?
+        else {
+            return blank(&self.terms().shape);
+        };
+        let mut image = blank(&shape)?;
+        for (page, span) in image[bloom::HEADER_BYTES..].chunks_mut(PAGE_BYTES).enumerate() {
+            match self.with_same(number, |bits| bits.read(page))? {
+                Some(Some(bytes)) => span.copy_from_slice(&bytes),
+                Some(None) => {}
+                // It has ended meanwhile: no part of it is exported.
+                None => return blank(&self.terms().shape),
             }
-            Ok(image)
-        })?;
-        filled.unwrap_or_else(|| blank(&self.terms().shape))
+        }
+        Ok(image)
     }
 
     pub(super) fn load(&self, exported: &[u8]) -> Result<()> {
@@ -33,13 +44,26 @@ impl MemoryFilter {
         if bits.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
-        let pages = bits.chunks(PAGE_BYTES).enumerate();
-        let loaded = self.with(true, |contents| {
-            like(&shape, &contents.terms)?;
-            pages.for_each(|(page, bytes)| contents.bits.merge(page, bytes));
-            Ok(())
-        })?;
-        loaded.unwrap_or(Ok(()))
+        for _ in 0..IMPORTS {
+            let number =
+                self.with(true, |contents| like(&shape, &contents.terms).map(|()| contents.number))?;
+            let number = number.unwrap_or(Ok(0))?;
+            let mut pages = bits.chunks(PAGE_BYTES).enumerate();
+            let merge = |(page, bytes): (usize, &[u8])| {
+                Ok(self.with_same(number, |bits| bits.merge(page, bytes))?.is_some())
+            };
+            if pages.try_fold(true, |all, part| Result::Ok(all && merge(part)?))? {
+                return Ok(());
+            }
+        }
+        let detail = "the filter ended each time before the import was complete";
+        Err(Error::new(ErrorKind::StateLost, detail))
+    }
+
+    /// Runs `look` on the bits, if they are still those of the contents with that number.
+    fn with_same<R>(&self, number: u64, look: impl FnOnce(&Bits) -> R) -> Result<Option<R>> {
+        let same = |contents: &Contents| (contents.number == number).then(|| look(&contents.bits));
+        Ok(self.with(false, same)?.flatten())
     }
 
     pub(super) fn unite(&self, other: &str) -> Result<()> {

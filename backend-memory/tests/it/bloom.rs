@@ -8,7 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::now;
 use proptest::prelude::*;
+use stanchion_core::clock::real;
 use stanchion_core::{BloomFilter, BloomOptions, ErrorKind, Result, Store};
 use stanchion_memory::MemoryStore;
 use tokio::runtime::Builder;
@@ -213,4 +215,39 @@ async fn c25_b5_what_is_over_leaves_nothing() {
     assert_eq!(kind_of(stays.contains(b"a").await), Some(ErrorKind::StateLost));
     drop(stays);
     assert!(store.is_empty());
+}
+
+/// A first call of a handle waits for those who look at the filter, and all later calls wait for that one.
+#[test]
+fn c27_an_export_of_a_large_filter_keeps_nobody_waiting() {
+    let store = MemoryStore::new();
+    let options = BloomOptions::new(40_000_000, 0.01);
+    let open = || filter(&store, "a", &options);
+    let (one, exporter) = (open(), open());
+    for item in 0..3_000_u32 {
+        assert!(now(one.insert(&item.to_le_bytes())).is_ok());
+    }
+    let exporting = std::thread::spawn(move || now(exporter.export()).unwrap().len());
+    let mut longest = Duration::ZERO;
+    let begun = real();
+    while !exporting.is_finished() {
+        let asked = real();
+        assert!(now(open().insert(b"first")).is_ok());
+        longest = longest.max(asked.elapsed());
+    }
+    let whole = begun.elapsed();
+    assert_eq!(exporting.join().unwrap() as u64, 40 + one.shape().bytes());
+    assert!(longest < whole / 4, "a call waited {longest:?} of the {whole:?} of an export");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_and_a_count_see_nothing_of_a_filter_that_has_ended() {
+    let store = MemoryStore::new();
+    let one = filter(&store, "a", &BloomOptions::new(1_000, 0.01).ttl(TTL));
+    assert!(one.insert(b"a").await.unwrap());
+    let full = one.export().await.unwrap();
+    tokio::time::advance(TTL).await;
+    assert_eq!((one.len_estimate().await.unwrap(), one.export().await.unwrap().len()), (0, full.len()));
+    one.import(&full).await.unwrap();
+    assert!(one.contains(b"a").await.unwrap() && one.export().await.unwrap() == full);
 }
