@@ -17,8 +17,9 @@
 //!
 //! # Leases
 //! A guard cannot lose contact with a store in its own process, so a hold has no lease unless its options ask for one, and a
-//! renewed lease never ends while the guard lives. `renew(false)`, `max_hold` and `detach` give a hold an end, which
-//! is enforced as on every other store ([C8], [C10]).
+//! renewed lease never ends while the guard lives. `ttl` with `renew(false)`, `max_hold` and `detach` give a hold an end, which
+//! is enforced as on every other store ([C8], [C10]). Without a `ttl`, `renew(false)` has no effect here: the default lease of 30 s is
+//! one of the networked stores.
 //!
 //! # Examples
 //! ```

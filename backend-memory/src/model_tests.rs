@@ -261,6 +261,20 @@ fn c7_l1_a_decision_goes_by_the_time_after_the_wait_for_the_lock() {
 }
 
 #[test]
+fn a_clock_that_two_threads_move_has_moved_twice() {
+    explore(300, || {
+        Time::scenario(|_| async move {
+            let clock = ManualClock::new();
+            let (begun, clone) = (clock.micros(), clock.clone());
+            let other = beside(async move { clone.advance(Duration::from_secs(1)) });
+            clock.advance(Duration::from_secs(2));
+            other.await;
+            assert_eq!(clock.micros() - begun, 3_000_000);
+        });
+    });
+}
+
+#[test]
 fn c12_a_close_ends_the_waits_of_a_limiter() {
     explore(3000, || {
         Time::scenario(|_| async move {

@@ -58,14 +58,14 @@ impl ManualClock {
 
     /// Moves the clock forward by whole microseconds; reservations whose time has come are due.
     pub fn advance(&self, by: Duration) {
-        self.set(self.micros().saturating_add(micros(by)));
+        self.set(|now| now.saturating_add(micros(by)));
     }
 
     /// Moves the clock back, as an operator's mistake would; no limiter gains tokens from it ([L4]).
     ///
     /// [L4]: stanchion_core::contract#l4
     pub fn set_back(&self, by: Duration) {
-        self.set(self.micros().saturating_sub(micros(by)));
+        self.set(|now| now.saturating_sub(micros(by)));
     }
 
     /// Returns the clock's time in microseconds.
@@ -87,8 +87,9 @@ impl ManualClock {
         &self.inner.moved
     }
 
-    fn set(&self, micros: u64) {
-        self.inner.micros.store(micros, Ordering::SeqCst);
+    fn set(&self, next: impl Fn(u64) -> u64) {
+        // It cannot fail: there is always a next time.
+        let _ = self.inner.micros.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(next(now)));
         self.inner.moved.notify_waiters();
     }
 }
