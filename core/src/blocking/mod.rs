@@ -23,6 +23,9 @@
 //! thread should run. This check does not work inside of `tokio::task::unconstrained`, nor in other executors: there the call blocks
 //! the executor's thread.
 //!
+//! In the destructor of a thread-local variable, drop guards, which queues their releases: a call that would have to wait there
+//! ends with `Unsupported` once tokio's own variables of the thread are destroyed, and an acquisition on the memory store can panic.
+//!
 //! Guards are `Send` and may be dropped on any thread, in tasks, too. A thread's call does not advance a paused
 //! clock: `lock_for` on the memory store returns only after the test has called `advance`.
 //!

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::engine::BlockedThread;
+use crate::engine::{BlockedThread, is_ending};
 use crate::{Error, ErrorKind, Result};
 
 /// Wakes one thread.
@@ -29,18 +29,23 @@ impl Wake for Parked {
 }
 
 /// For authors of stores whose calls do something when they are first polled, and are not driven by the engine: whether a call that
-/// is polled now is one of the blocking face that will be refused, since it would have to wait inside of a polled task. It must do
-/// nothing then, and be `Pending`.
+/// is polled now is one of the blocking face that will be refused, since it would have to wait inside of a polled task, or in a
+/// destructor of a thread that ends. It must do nothing then, and be `Pending`.
 #[must_use]
 pub fn is_refused() -> bool {
-    BlockedThread::is_in_task()
+    BlockedThread::is_refused()
 }
 
 /// Returns the error of a call of the blocking face that is polled now and that must not wait.
 pub(super) fn refused() -> Result<()> {
     if is_refused() {
-        let detail = "a blocking call would have to wait inside of a task: await the call of the same name of the \
-                      asynchronous store, or use `tokio::task::spawn_blocking`";
+        let detail = if is_ending() {
+            "a blocking call would have to wait in the destructor of a thread-local variable: drop guards there, which \
+             queues their releases"
+        } else {
+            "a blocking call would have to wait inside of a task: await the call of the same name of the \
+             asynchronous store, or use `tokio::task::spawn_blocking`"
+        };
         return Err(Error::new(ErrorKind::Unsupported, detail));
     }
     Ok(())

@@ -29,9 +29,9 @@ impl BlockedThread {
         IS_BLOCKED.get()
     }
 
-    /// Whether a call that blocks this thread must not even begin: it would have to wait inside of a polled task, and is refused.
-    pub(crate) fn is_in_task() -> bool {
-        IS_BLOCKED.get() && is_in_polled_task()
+    /// Whether a call that blocks this thread must not even begin: it would have to wait where it must not, and is refused.
+    pub(crate) fn is_refused() -> bool {
+        IS_BLOCKED.get() && (is_in_polled_task() || is_ending())
     }
 }
 
@@ -39,6 +39,11 @@ impl Drop for BlockedThread {
     fn drop(&mut self) {
         IS_BLOCKED.set(self.was_blocked);
     }
+}
+
+/// Whether the thread ends, and has no place for a runtime any more: a destructor of one of its thread-local variables runs.
+pub(crate) fn is_ending() -> bool {
+    Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
 /// Whether the thread polls a task of tokio at this moment. A task has a budget; threads of `spawn_blocking` and the inside of

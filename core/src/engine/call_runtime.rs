@@ -96,7 +96,7 @@ impl<F: Future> Future for Call<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let call = self.get_mut();
-        if !call.has_begun && BlockedThread::is_in_task() {
+        if !call.has_begun && BlockedThread::is_refused() {
             // Nothing is sent for a call whose caller is told that it was not made.
             return Poll::Pending;
         }

@@ -51,7 +51,7 @@ use std::time::Duration;
 pub use self::background::{Background, EngineSteps, StepsWrap};
 pub use self::backoff::Backoff;
 #[cfg(feature = "blocking")]
-pub(crate) use self::blocked_thread::BlockedThread;
+pub(crate) use self::blocked_thread::{BlockedThread, is_ending};
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
 pub(crate) use self::listing::unsupported as list_unsupported;

@@ -24,6 +24,7 @@ mod engine_outbox;
 mod engine_places;
 mod engine_refunds;
 mod engine_release;
+mod engine_threads;
 mod engine_waits;
 mod limit_exact;
 mod limit_golden;
