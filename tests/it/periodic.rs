@@ -184,3 +184,19 @@ async fn c21_a_period_has_bounds() {
         assert_eq!(job.unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }
+
+#[test]
+fn c27_terms_without_a_pause_leave_the_thread_to_other_tasks() {
+    let (over, is_over) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store: Arc<dyn Store> = stanchion::connect("memory:").await.unwrap();
+            let options = ElectionOptions::new().pause(Duration::ZERO);
+            let candidate = store.elect(JOB, options, async |_| {}).unwrap();
+            timeout(Duration::from_millis(50), candidate.run()).await.expect_err("it goes on");
+        });
+        over.send(()).unwrap();
+    });
+    is_over.recv_timeout(SOON).expect("the time limit is noticed");
+}

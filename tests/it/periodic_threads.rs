@@ -5,8 +5,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stanchion::blocking::{Lost, Store, connect};
 use stanchion::{
@@ -106,4 +107,94 @@ async fn the_job_of_a_thread_is_refused_inside_of_a_task() {
         (ErrorKind::Unsupported, Some("run"), Some(JOB))
     );
     assert_eq!(runs.load(Ordering::Relaxed), 0);
+}
+
+/// Far above what a run, or the end of a job, takes.
+const SOON: Duration = Duration::from_secs(20);
+
+fn awaits_a_call_in_a_runtime_of_its_own(store: &Store) {
+    let (ran, has_run) = channel();
+    let other = store.mutex("other", MutexOptions::new()).unwrap();
+    let job = store.every(JOB, HOUR, options(), move |_, _| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let locked = runtime.block_on(async {
+            let guard = other.as_async().lock().await?;
+            guard.release().await
+        });
+        ran.send(locked).unwrap();
+        Ok::<_, Infallible>(())
+    });
+    let job = job.unwrap();
+    let handle = job.handle();
+    let ended = thread::spawn(|| job.run());
+    has_run.recv_timeout(SOON).expect("the call ends").unwrap();
+    handle.withdraw();
+    ended.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_job_of_a_thread_awaits_calls_in_a_runtime_of_its_own_on_memory() {
+    awaits_a_call_in_a_runtime_of_its_own(&connect("memory:").unwrap());
+}
+
+#[test]
+fn a_job_of_a_thread_awaits_calls_in_a_runtime_of_its_own_on_redis() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    awaits_a_call_in_a_runtime_of_its_own(&connect(&server.url()).unwrap());
+}
+
+#[test]
+fn a_job_whose_runs_take_longer_than_the_period_withdraws() {
+    let store = connect("memory:").unwrap();
+    let ((ran, has_run), (ended, has_ended)) = (channel(), channel());
+    let job = store.every(JOB, Duration::from_millis(1), options(), move |_, _| {
+        thread::sleep(Duration::from_millis(5));
+        ran.send(())
+    });
+    let job = job.unwrap();
+    let handle = job.handle();
+    thread::spawn(move || ended.send(job.run()));
+    has_run.recv().unwrap();
+    handle.withdraw();
+    has_ended.recv_timeout(SOON).expect("it hears of it").unwrap();
+}
+
+#[test]
+fn a_run_that_lost_the_lead_and_panics_leaves_no_note() {
+    let store = connect("memory:").unwrap();
+    let runs = AtomicUsize::new(0);
+    let bucket = store.limiter(JOB, LimiterOptions::new(Quota::per_second(1))).unwrap();
+    let job = |_: FencingToken, lost: Lost<'_>| {
+        match runs.fetch_add(1, Ordering::SeqCst) {
+            0 => {
+                assert!(store.mutex(JOB, MutexOptions::new()).unwrap().force_unlock().unwrap());
+                lost.wait().unwrap();
+                // Until the next leader is at work.
+                while runs.load(Ordering::SeqCst) < 2 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                panic!("as a run that is stopped in the middle");
+            }
+            1 => {
+                let begun = Instant::now();
+                while bucket.peek().unwrap().reset_after.is_zero() && begun.elapsed() < Duration::from_secs(1)
+                {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            _ => {}
+        }
+        Ok::<_, Infallible>(())
+    };
+    let jobs = [0, 1].map(|_| store.every(JOB, HOUR, options(), job).unwrap());
+    let handles = [jobs[0].handle(), jobs[1].handle()];
+    thread::scope(|scope| {
+        let ended = jobs.map(|job| scope.spawn(|| job.run()));
+        thread::sleep(Duration::from_secs(2));
+        handles.iter().for_each(ElectionHandle::withdraw);
+        for job in ended {
+            job.join().unwrap().unwrap();
+        }
+    });
+    assert_eq!(runs.load(Ordering::SeqCst), 2, "one was lost, and one has succeeded");
 }

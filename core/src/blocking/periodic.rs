@@ -1,9 +1,10 @@
 //! Periodic jobs of threads.
 
-use std::future::pending;
+use std::future::ready;
 
 use super::Lost;
 use super::waiting::{refused, wait};
+use crate::engine::BlockedThread;
 use crate::{ElectionHandle, FencingToken, JobResult, Result};
 
 /// A job that runs once in each period, on one of several instances, as [`stanchion::PeriodicJob`](crate::PeriodicJob), for threads;
@@ -47,18 +48,11 @@ impl<J> PeriodicJob<J> {
     }
 }
 
-/// Runs the job. A run that lost the lead never ends: the term ends by the loss, without a note, since the run is another instance's.
+/// Runs the job, on a thread that no call blocks meanwhile: what the job calls is not a part of this one.
 fn run_of_thread<J, R>(job: &mut J, guard: &crate::MutexGuard) -> impl Future<Output = R> + use<J, R>
 where
     J: FnMut(FencingToken, Lost<'_>) -> R,
 {
-    let lost = Lost(guard.hold());
-    let done = job(guard.fencing_token(), lost);
-    let is_lost = lost.is_lost();
-    async move {
-        if is_lost {
-            pending::<()>().await;
-        }
-        done
-    }
+    let _at_work = BlockedThread::unmark();
+    ready(job(guard.fencing_token(), Lost(guard.hold())))
 }

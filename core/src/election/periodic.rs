@@ -2,13 +2,14 @@
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::task::yield_now;
 
 use super::candidate::{Finishing, while_running};
 use super::{Election, ElectionHandle, ElectionOptions, JobResult};
@@ -152,9 +153,9 @@ impl<F> PeriodicJob<F> {
             let failures = Arc::new(AtomicU32::new(0));
             move |guard: &Arc<MutexGuard>| {
                 let (job, failures, guard) = (Arc::clone(&job), Arc::clone(&failures), Arc::clone(guard));
-                let token = guard.fencing_token();
-                let term = Term { schedule: schedule.clone(), finishing: finishing.clone(), token, failures };
-                let run = move || call(&mut job.lock().unwrap_or_else(PoisonError::into_inner), &guard);
+                let term = Term { schedule: schedule.clone(), finishing: finishing.clone(), guard, failures };
+                let run =
+                    move |guard: &_| call(&mut job.lock().unwrap_or_else(PoisonError::into_inner), guard);
                 async move { term.lead(run).await }
             }
         });
@@ -175,14 +176,14 @@ impl<F> fmt::Debug for PeriodicJob<F> {
 struct Term {
     schedule: Schedule,
     finishing: Finishing,
-    token: FencingToken,
+    guard: Arc<MutexGuard>,
     /// Runs of this instance that have failed since one has succeeded.
     failures: Arc<AtomicU32>,
 }
 
 impl Term {
     /// Runs the job whenever it is due, until a run fails.
-    async fn lead<W>(&self, mut job: impl FnMut() -> W) -> Result<()>
+    async fn lead<W>(&self, mut job: impl FnMut(&MutexGuard) -> W) -> Result<()>
     where
         W: Future<Output: JobResult>,
     {
@@ -193,7 +194,11 @@ impl Term {
             schedule.due().await?;
             let begun = now();
             // A closure that has panicked is called again, as that of a task of tokio is not: the next run may succeed.
-            let run = AssertUnwindSafe(async { job().await }).catch_unwind().await;
+            let run = AssertUnwindSafe(async { job(&self.guard).await }).catch_unwind().await;
+            if !self.guard.is_held() {
+                // It was lost while this thread was at work: the note is another instance's, and this term is about to be dropped.
+                pending::<()>().await;
+            }
             let failure = match run {
                 Ok(result) => result.failure(),
                 Err(panic) => Some(format!("it panicked: {}", panic_text(&*panic))),
@@ -201,6 +206,8 @@ impl Term {
             let Some(failure) = failure else {
                 failures.store(0, Ordering::Relaxed);
                 self.note(begun, schedule.period).await?;
+                // Where no step waits, as on the memory store, and the next run is due, orders are seen here.
+                yield_now().await;
                 continue;
             };
             let retry = schedule.retry(failures.fetch_add(1, Ordering::Relaxed));
@@ -208,7 +215,7 @@ impl Term {
                 name: "stanchion.job.failed",
                 {
                     stanchion.name = schedule.bucket.name(),
-                    stanchion.fencing_token = self.token.get(),
+                    stanchion.fencing_token = self.guard.fencing_token().get(),
                     stanchion.job.retry_delay = retry.as_secs_f64(),
                     exception.message = %failure,
                 },

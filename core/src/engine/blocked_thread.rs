@@ -13,7 +13,7 @@ thread_local! {
     static IS_BLOCKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks the thread as blocked by a call, as long as it lives.
+/// Marks the thread as blocked by a call, or as not blocked, as long as it lives.
 pub(crate) struct BlockedThread {
     was_blocked: bool,
 }
@@ -22,6 +22,12 @@ impl BlockedThread {
     #[cfg_attr(not(feature = "blocking"), expect(dead_code, reason = "the blocking face calls it"))]
     pub(crate) fn mark() -> Self {
         Self { was_blocked: IS_BLOCKED.replace(true) }
+    }
+
+    /// Marks the thread as not blocked, for code of the user's that a call runs: it may poll calls in a runtime of its own.
+    #[cfg_attr(not(feature = "blocking"), expect(dead_code, reason = "the blocking face calls it"))]
+    pub(crate) fn unmark() -> Self {
+        Self { was_blocked: IS_BLOCKED.replace(false) }
     }
 
     /// Whether a call blocks this thread.
