@@ -17,7 +17,7 @@
 //! | `stanchion_request_seconds` | histogram | `store`, `step`, `outcome` | requests to a networked store, `ok` or `failed` (unanswered) |
 //! | `stanchion_connects_total` | counter | `store`, `outcome` | attempts to connect for requests and wake-ups of a store that is connected, `made` or `failed` |
 //! | `stanchion_outages_total` | counter | `store` | how often the store went away |
-//! | `stanchion_store_away` | gauge | `store` | 1 while it is away; of several stores with that label the number that are |
+//! | `stanchion_store_away` | gauge | `store` | stores that are away now, of those that the process has opened: 1 or more during an outage |
 //!
 //! Losses, late renewals, outages and failed connects are zero from the first grant or from the opening of the store on, so that the first one is an
 //! increase, which Prometheus sees only from one scrape to the next.
@@ -101,7 +101,7 @@ fn describe() {
             metrics::describe_histogram!(name, Unit::Seconds, text);
         }
         metrics::describe_gauge!("stanchion_queue_length", Unit::Count, "Waiters that the last look saw");
-        metrics::describe_gauge!("stanchion_store_away", Unit::Count, "1 while the store is away");
+        metrics::describe_gauge!("stanchion_store_away", Unit::Count, "Stores that are away");
     });
 }
 

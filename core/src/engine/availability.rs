@@ -178,3 +178,12 @@ impl Drop for Availability {
         }
     }
 }
+
+impl Drop for Outages {
+    /// A store that is gone is not away.
+    fn drop(&mut self) {
+        if *self.away.get_mut() > 0 {
+            StoreMeter { store: self.store }.came_back();
+        }
+    }
+}

@@ -120,3 +120,48 @@ async fn c29_outages_losses_waits_and_decisions_are_counted() {
     };
     timeout(Duration::from_secs(5), back).await.expect("the store is back");
 }
+
+/// Opens a store of its own, and takes it away.
+fn goes_away(name: &'static str) -> (Arc<Model>, Engine) {
+    let model = Model::new();
+    let steps = model.steps(Duration::from_secs(2));
+    let capabilities = Capabilities::full(name, MutexMode::Lease);
+    let engine = Engine::start(capabilities, steps.clone(), Background::new(steps)).unwrap();
+    model.faults.away.store(true, SeqCst);
+    (model, engine)
+}
+
+/// Waits until so many stores of that name are away, as requests of `engine` find out.
+async fn are_away(name: &str, count: f64, engine: Option<&Engine>) {
+    let (metrics, key) = (recorded(), format!("stanchion_store_away store={name}"));
+    let counted = async {
+        while metrics.read(&key) != count.to_bits() {
+            if let Some(engine) = engine {
+                drop(engine.ping().await);
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    if timeout(Duration::from_secs(5), counted).await.is_err() {
+        panic!("{key} is {}, not {count}", f64::from_bits(metrics.read(&key)));
+    }
+}
+
+#[tokio::test]
+async fn c29_a_store_that_is_dropped_while_it_is_away_is_away_no_more() {
+    recorded();
+    let (_model, engine) = goes_away("dropped");
+    are_away("dropped", 1.0, Some(&engine)).await;
+    drop(engine);
+    are_away("dropped", 0.0, None).await;
+}
+
+#[tokio::test]
+async fn c29_a_store_is_away_also_when_another_of_its_kind_is_back() {
+    recorded();
+    let ((_model, engine), (other_model, other)) = (goes_away("two"), goes_away("two"));
+    are_away("two", 1.0, Some(&engine)).await;
+    are_away("two", 2.0, Some(&other)).await;
+    other_model.faults.away.store(false, SeqCst);
+    are_away("two", 1.0, Some(&other)).await;
+}
