@@ -52,41 +52,84 @@ impl Handles {
         let limiter = open()?;
         let kept = Arc::clone(&limiter);
         // Dropped after the lock: thousands of limiters may go.
-        let _gone = self.keep(name.to_owned(), Open { quota, since: now(), limiter: kept });
+        let _gone = self.lock().keep(name.to_owned(), Open { quota, since: now(), limiter: kept });
         Ok(limiter)
     }
 
     fn known(&self, name: &str, quota: Quota) -> Option<Arc<dyn Limiter>> {
         let mut all = self.lock();
-        if let Some((name, old)) = all.old.remove_entry(name) {
-            all.young.insert(name, old);
-        }
-        all.young.get(name).filter(|open| open.quota == quota).map(|open| Arc::clone(&open.limiter))
+        let moved = all.old.remove_entry(name);
+        let _gone = moved.map(|(name, open)| all.keep(name, open));
+        let known =
+            all.young.get(name).filter(|open| open.quota == quota).map(|open| Arc::clone(&open.limiter));
+        // The lock is free before the limiters are that go.
+        drop(all);
+        known
     }
 
     /// Forgets a limiter, after an answer that says that the store has another quota.
     pub(crate) fn forget(&self, name: &str) {
-        let _gone = self.lock().young.remove(name);
+        self.forget_if(name, |_| true);
     }
 
     /// Forgets a limiter that is of age. To be called after it has admitted a request: it knows no refusal then.
     pub(crate) fn forget_old(&self, name: &str) {
-        let mut all = self.lock();
-        let is_old = |open: &Open| open.since.elapsed() >= MAX_AGE;
-        let _gone = if all.young.get(name).is_some_and(is_old) { all.young.remove(name) } else { None };
+        self.forget_if(name, |open| open.since.elapsed() >= MAX_AGE);
     }
 
-    fn keep(&self, name: String, open: Open) -> Generation {
+    /// Other keys may have made the generation of this one the old one meanwhile.
+    fn forget_if(&self, name: &str, is_wanted: impl Fn(&Open) -> bool) {
         let mut all = self.lock();
-        all.young.insert(name, open);
-        if all.young.len() < GENERATION {
-            return Generation::new();
-        }
-        let young = mem::take(&mut all.young);
-        mem::replace(&mut all.old, young)
+        let Generations { young, old } = &mut *all;
+        let holder = [young, old].into_iter().find(|generation| generation.get(name).is_some_and(&is_wanted));
+        let _gone = holder.and_then(|generation| generation.remove(name));
+        drop(all);
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Generations {
+    /// Keeps a limiter among the young, and returns those that nobody has asked for since two generations began.
+    fn keep(&mut self, name: String, open: Open) -> Generation {
+        let gone = if self.young.len() < GENERATION {
+            Generation::new()
+        } else {
+            let young = mem::take(&mut self.young);
+            mem::replace(&mut self.old, young)
+        };
+        self.young.insert(name, open);
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stanchion_core::{LimiterOptions, Store};
+    use stanchion_memory::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_are_seen_again_and_again_leave_no_more_than_two_generations() {
+        let (handles, quota) = (Handles::default(), Quota::per_second(1));
+        let limiter = MemoryStore::new().limiter("a", LimiterOptions::new(quota)).unwrap();
+        let see = |key: usize| handles.get(&key.to_string(), quota, || Ok(Arc::clone(&limiter))).unwrap();
+        let mut keys = 0;
+        for _ in 0..5 {
+            // Almost a generation of new keys, then all the earlier ones.
+            for _ in 1..GENERATION {
+                see(keys);
+                keys += 1;
+            }
+            (0..keys).for_each(|key| drop(see(key)));
+            see(keys);
+            keys += 1;
+        }
+        let all = handles.lock();
+        let kept = all.young.len() + all.old.len();
+        assert!(kept <= 2 * GENERATION, "{kept} of {keys}");
     }
 }
