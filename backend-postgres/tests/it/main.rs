@@ -31,3 +31,4 @@ mod silence;
 mod stopped;
 mod transactions;
 mod unsafe_faults;
+mod user_pool;
