@@ -58,7 +58,8 @@ pub(crate) fn code(error: &sqlx::Error) -> Option<&str> {
 /// Returns whether the connection can be used again, because the server refused the statement and nothing else failed.
 pub(crate) fn leaves_connection(error: &sqlx::Error) -> bool {
     of_server(error).is_some_and(|error| {
-        error.severity() == PgSeverity::Error && !["25006", "25P02", "0A000", "26000", "42P05"].contains(&error.code())
+        error.severity() == PgSeverity::Error
+            && !["25006", "25P02", "0A000", "26000", "42P05"].contains(&error.code())
     })
 }
 

@@ -112,7 +112,7 @@ impl PostgresFence {
         executor: impl Executor<'e, Database = Postgres>,
         by: impl Into<GrantId>,
     ) -> Result<()> {
-        self.run(&self.check, executor, by.into()).await
+        self.run("check", &self.check, executor, by.into()).await
     }
 
     /// Lets the new ticket of an attached hold write with the token that the hold kept. No earlier ticket may write any
@@ -128,10 +128,21 @@ impl PostgresFence {
         executor: impl Executor<'e, Database = Postgres>,
         to: impl Into<GrantId>,
     ) -> Result<()> {
-        self.run(&self.hand_over, executor, to.into()).await
+        self.run("hand_over", &self.hand_over, executor, to.into()).await
     }
 
     async fn run<'e>(
+        &self,
+        operation: &'static str,
+        statement: &Statement,
+        executor: impl Executor<'e, Database = Postgres>,
+        by: GrantId,
+    ) -> Result<()> {
+        let answer = self.ask(statement, executor, by).await;
+        answer.map_err(|error| error.context(operation, "postgres", &self.resource))
+    }
+
+    async fn ask<'e>(
         &self,
         statement: &Statement,
         executor: impl Executor<'e, Database = Postgres>,

@@ -90,7 +90,7 @@ impl RedisFence {
         let GrantId { token, ticket } = by.into();
         let mut call = self.set.key(&self.mark);
         call.key(key).arg(token.get()).arg(ticket.to_string()).arg(value);
-        verdict(call.invoke_async(connection).await, token)
+        self.verdict("set", call.invoke_async(connection).await, token)
     }
 
     /// Lets the new ticket of an attached hold write with the token that the hold kept. Earlier tickets cannot write with it
@@ -110,7 +110,16 @@ impl RedisFence {
         let GrantId { token, ticket } = to.into();
         let mut call = self.hand_over.key(&self.mark);
         call.arg(token.get()).arg(ticket.to_string());
-        verdict(call.invoke_async(connection).await, token)
+        self.verdict("hand_over", call.invoke_async(connection).await, token)
+    }
+
+    fn verdict(
+        &self,
+        operation: &'static str,
+        answer: std::result::Result<Value, RedisError>,
+        token: FencingToken,
+    ) -> Result<()> {
+        verdict(answer, token).map_err(|error| error.context(operation, "redis", &self.mark))
     }
 }
 

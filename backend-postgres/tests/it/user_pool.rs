@@ -40,7 +40,8 @@ async fn m1_a_grant_is_no_part_of_a_transaction_that_was_left_in_the_pool() {
         // The grant is committed: others see it, and wait for no row.
         assert!(second.mutex(&name, MutexOptions::new()).unwrap().try_lock().await.unwrap().is_none());
         guard.release().await.unwrap();
-        let idle = server.sql("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'");
+        let idle =
+            server.sql("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'");
         assert_eq!(idle.unwrap().trim(), "0");
     }
 }

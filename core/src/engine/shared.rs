@@ -1,5 +1,6 @@
 //! The state of one store object, shared by the engine's thread and the callers.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -67,7 +68,6 @@ impl Unfinished for Shared {
 }
 
 /// The state of one store object.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     pub(crate) namespace: Arc<str>,
@@ -89,6 +89,14 @@ pub(crate) struct Shared {
     stop: Notify,
     /// The engine's thread, once it has begun.
     thread: OnceLock<ThreadId>,
+}
+
+/// Shows nothing behind a lock: what is printed neither grows with the holds and waiters, nor are they kept from their callers meanwhile.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (store, namespace) = (self.capabilities.store, &self.namespace);
+        f.debug_struct("Shared").field("store", &store).field("namespace", namespace).finish_non_exhaustive()
+    }
 }
 
 impl Shared {

@@ -73,7 +73,7 @@ pub trait Mutex: Debug + Send + Sync {
     /// | `Unauthorized` | the server refuses the credentials, or a right was taken away | have them mended; then call again |
     /// | `UnsafeStore` | at a reconnect the server turned out to be one that could break exclusion ([C22]) | mend its settings; then call again |
     /// | `ConfigMismatch` | at a reconnect the namespace turned out to have another layout or mutex mode | use one version and one mode in all processes |
-    /// | `InvalidArgument` | Postgres in session mode: the options ask for a TTL longer than the store's | open the mutex with other options |
+    /// | `InvalidArgument` | Postgres in session mode: the options ask for another TTL than the store's; [`Store::mutex`](crate::Store::mutex) returns it | open the mutex with other options |
     /// | `Unsupported` | the server lacks a command, or is too old | use another server |
     /// | `StateLost` | wait groups only ([W6]) | |
     ///
