@@ -186,6 +186,9 @@ impl PostgresBuilder {
     /// the application itself needs is large enough. Requests of a second runtime at the same time, and those without a runtime,
     /// use as many connections of the store's own.
     ///
+    /// Each request begins with a look whether the connection is in a transaction, one round trip: `sqlx` 0.9 gives a connection back inside of
+    /// an open one where a future of `begin` is dropped before the answer. Such a transaction is rolled back.
+    ///
     /// The sessions of the pool must be `read committed`; the store checks one of them. Their other settings are the
     /// pool's: without a `statement_timeout`, a statement that waits for a lock continues after its caller's time
     /// limit. If the pool has to connect for a request, it must do so within the request timeout: `min_connections`

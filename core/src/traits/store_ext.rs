@@ -204,7 +204,7 @@ pub trait StoreExt: Store {
     ///     println!("leads with token {token}");
     /// })?;
     /// let handle = election.handle();
-    /// // A service would spawn this.
+    /// // A service would await `run_while(server)`.
     /// tokio::select! {
     ///     ended = election.run() => ended?,
     ///     changed = async { handle.observe().changes().next().await } => println!("{changed:?}"),
@@ -254,7 +254,7 @@ pub trait StoreExt: Store {
     ///     println!("makes the report, token {token}");
     ///     std::io::Result::Ok(())
     /// })?;
-    /// // A service would spawn this.
+    /// // A service would await `run_while(server)`.
     /// tokio::time::timeout(minute / 600, report.run()).await.expect_err("it goes on");
     /// # Ok(())
     /// # }
