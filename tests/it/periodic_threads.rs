@@ -190,7 +190,9 @@ fn a_run_that_lost_the_lead_and_panics_leaves_no_note() {
     let handles = [jobs[0].handle(), jobs[1].handle()];
     thread::scope(|scope| {
         let ended = jobs.map(|job| scope.spawn(|| job.run()));
-        thread::sleep(Duration::from_secs(2));
+        wait_for_note(&store);
+        // A run that is repeated begins within the pause after the one that lost the lead.
+        thread::sleep(Duration::from_secs(1));
         handles.iter().for_each(ElectionHandle::withdraw);
         for job in ended {
             job.join().unwrap().unwrap();
