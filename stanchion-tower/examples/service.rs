@@ -24,8 +24,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
 
-/// Time after which the permits and the job of an instance that was killed are others'.
-const LEASE: Duration = Duration::from_secs(5);
+/// After this time others have what an instance that was killed had: its permits and its job.
+const LEASE: Duration = Duration::from_secs(4);
 /// Time between two reports.
 const PERIOD: Duration = Duration::from_secs(10);
 

@@ -209,10 +209,12 @@ impl Rules {
     }
 
     fn describe(&self, headers: &mut HeaderMap, decision: &Decision, quota: &Quota) {
-        if !headers.contains_key("ratelimit") {
-            for (name, value) in decision.headers(quota) {
-                set(headers, name, &value);
-            }
+        // A layer inside has told of its own limit: an answer tells of one.
+        if headers.contains_key("ratelimit") {
+            return;
+        }
+        for (name, value) in decision.headers(quota) {
+            set(headers, name, &value);
         }
         if self.legacy_headers {
             set(headers, "x-ratelimit-limit", &decision.limit.to_string());

@@ -111,7 +111,7 @@ impl<F> Election<F> {
         candidate.stand().await
     }
 
-    /// Stands for election while `work` runs, such as the server of the same program: as [`run`](Self::run), in one task with it. When
+    /// Stands for election while `work` runs, such as the server of the same program (axum's `serve(…)` as it is): as [`run`](Self::run), in one task with it. When
     /// `work` is done, withdraws, and returns what it returned. Where the candidacy ends before `work`, since its handle withdrew or the store
     /// was closed, `work` goes on.
     ///

@@ -244,13 +244,14 @@ async fn keys_are_of_their_layer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_described_by_who_refuses() {
     let (store, other) = (memory(), memory());
-    let inner = RateLimitLayer::new(store, key::all(), Quota::per_hour(1)).unwrap();
-    let outer = RateLimitLayer::new(other, key::all(), Quota::per_hour(100)).unwrap();
+    let inner = RateLimitLayer::new(store, key::all(), Quota::per_hour(1)).unwrap().legacy_headers(true);
+    let outer = RateLimitLayer::new(other, key::all(), Quota::per_hour(100)).unwrap().legacy_headers(true);
     let outer = outer.cost(|request| if request.uri.path() == "/free" { 101 } else { 1 });
     let client = HttpClient::new(serve(app(inner).layer(outer)).await, false);
     assert_eq!(client.get("/", "").await.parameter("ratelimit-policy", "q"), 1);
     let refused = client.get("/", "").await;
     assert_eq!((refused.status, refused.parameter("ratelimit", "r")), (StatusCode::TOO_MANY_REQUESTS, 0));
+    assert_eq!(refused.headers["x-ratelimit-limit"], "1");
     let never = client.get("/free", "").await;
     assert_eq!(never.status, StatusCode::TOO_MANY_REQUESTS);
     assert!(never.headers.get("retry-after").is_none(), "{never:?}");

@@ -83,6 +83,7 @@ impl LimiterState {
                     bucket.reserve(micros, ticket.as_u128(), cost, max_wait)
                 });
                 let Some(reserved) = reserved.map_err(|_| error)? else {
+                    self.note_decision();
                     self.meter.decided_by_policy(false);
                     return Ok(None);
                 };
