@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::common::{mutex, now, semaphore};
-use stanchion_core::clock::real;
+use rustix::time::{ClockId, clock_gettime};
 use stanchion_core::{LimiterOptions, Quota, Store};
 use stanchion_memory::MemoryStore;
 
@@ -30,26 +30,26 @@ async fn m2_tokens_grow_in_a_namespace_that_was_left() {
     }
 }
 
-/// Returns how long it takes to open a namespace beside others that keep something, in the best of several attempts.
+/// Returns the processor time of this thread that it takes to open 200 namespaces beside others that keep something.
 fn time_beside(namespaces: u32) -> Duration {
+    let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let store = MemoryStore::new();
     for number in 0..namespaces {
         let view = store.namespace(&format!("kept-{number}")).unwrap();
         drop(now(semaphore(&view, "a", 1).acquire()).unwrap());
     }
-    let attempt = |number| {
-        let begun = real();
+    let before = used();
+    for number in 0..200 {
         drop(store.namespace(&format!("new-{number}")).unwrap());
-        begun.elapsed()
-    };
-    (0..20).map(attempt).min().unwrap()
+    }
+    used() - before
 }
 
 /// All others who open a namespace wait meanwhile.
 #[test]
 fn c27_a_new_namespace_costs_the_same_beside_many_others() {
     let (few, many) = (time_beside(10), time_beside(2_000));
-    assert!(many < few * 20, "{few:?} beside 10, {many:?} beside 2,000");
+    assert!(many < few * 10, "{few:?} beside 10, {many:?} beside 2,000");
 }
 
 /// A text that uses the store for each part that is written.
