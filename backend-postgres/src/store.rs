@@ -229,7 +229,9 @@ impl PostgresStore {
             let (context, link) = (&*self.context, &self.transactions);
             let (name, engine) = (Name::new(name)?, &self.engine);
             let by_session = self.session_ttl().is_some();
-            let mut turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
+            let mut turn = MutexOptions::default();
+            // The allocation itself is the mark, of which `label` would make a copy.
+            turn.hold.label = Some(Arc::clone(&self.context.turn.0));
             if !by_session {
                 turn = turn.ttl(TURN_TTL);
             }

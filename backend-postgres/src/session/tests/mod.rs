@@ -124,7 +124,8 @@ impl Process {
     }
 
     async fn lock_in(&self, transaction: &mut PgConnection, name: &str) -> Result<TransactionLock> {
-        let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
+        let mut turn = MutexOptions::default();
+        turn.hold.label = Some(Arc::clone(&self.context.turn.0));
         let (mutex, name) = (self.mutex_with(name, turn), Name::new(name)?);
         let (context, link, engine) = (&*self.context, &self.link, &self.engine);
         let options = LockInOptions::default();
