@@ -57,7 +57,7 @@ impl ElectionHandle {
         self.shared.step_down();
     }
 
-    /// Ends this candidate's term, if it leads, and its candidacy: [`Election::run`] returns.
+    /// Ends this candidate's term, if it leads, and its candidacy: [`Election::run`](super::Election::run) returns.
     ///
     /// # Examples
     /// ```
