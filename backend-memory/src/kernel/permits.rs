@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant, micros};
 use stanchion_core::events::LossCause;
-use stanchion_core::{FencingToken, Listed, Ticket};
+use stanchion_core::{FencingToken, Ticket};
 
 use super::claim::Claim;
 use super::generations::{Cause, Generations};
 use super::holds::{Grant, Holds};
-use super::inspected::Inspected;
 use super::queue::{Arrival, Queue, Refusal, Waiter};
 use super::terms::Terms;
 use super::transition::Transition;
@@ -41,7 +40,7 @@ pub(crate) struct Permits {
     limit: Option<Limit>,
     used: u64,
     pub(super) holds: Holds,
-    queue: Queue,
+    pub(super) queue: Queue,
     last_token: u64,
     /// Present for a wait group only.
     pub(crate) generations: Option<Box<Generations>>,
@@ -50,7 +49,7 @@ pub(crate) struct Permits {
     /// How long the limit is kept without a handle; `None` if it is no parameter.
     keeps_limit: Option<Duration>,
     /// When the limit was used last: by a grant, or by a hold until its end.
-    limit_used: Option<Instant>,
+    pub(super) limit_used: Option<Instant>,
 }
 
 impl Permits {
@@ -114,7 +113,8 @@ impl Permits {
         self.limit = Some(limit);
         self.limit_used = self.keeps_limit.map(|_| transition.at().now);
         if let Some(limit) = limit {
-            transition.wake_all(self.queue.refuse(Refusal::TooLarge { limit }, |one| one.weight > limit));
+            let refusal = Refusal::TooLarge { limit };
+            transition.wake_all(self.queue.refuse(refusal, |waiter| waiter.weight > limit));
         }
         self.serve(transition);
     }
@@ -242,30 +242,6 @@ impl Permits {
         transition.wake_all(self.queue.refuse(Refusal::Closed, |waiter| waiter.session == session));
         self.end_where(|grant| grant.session == session, LossCause::Closed, transition);
         self.serve(transition);
-    }
-
-    /// Returns the number of holds and of waiters of a store object.
-    pub(crate) fn count_of(&self, session: SessionId) -> (usize, usize) {
-        let holds = self.holds.iter().filter(|grant| grant.session == session).count();
-        (holds, self.queue.count_of(session))
-    }
-
-    pub(crate) fn inspect(&self, at: Moment) -> Inspected {
-        let waiters = u64::try_from(self.queue.len()).unwrap_or(u64::MAX);
-        Inspected { at, grants: self.holds.iter().cloned().collect(), waiters, limit: self.limit.flatten() }
-    }
-
-    /// Tells the figures of this name; returns whether it has state that a listing shows.
-    pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
-        let is_used = self.used > 0 || !self.queue.is_empty();
-        let count = |count: usize| u64::try_from(count).ok();
-        (listed.holders, listed.waiters) = (count(self.holds.len()), count(self.queue.len()));
-        listed.weight = Some(self.used);
-        listed.limit = self.limit.flatten().map(u64::from);
-        let zero = self.generations.as_ref().and_then(|generations| generations.zero_since());
-        let idle = zero.max(self.limit_used).map(|used| at.now.saturating_duration_since(used));
-        listed.last_used = if is_used { Some(Duration::ZERO) } else { idle };
-        is_used || self.kept_until(at).is_some()
     }
 
     /// Forgets everything except the queue, as a store that lost its data. The waiters store their limit again.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::waiting::wait;
+use super::waiting::wait_in;
 use crate::Result;
 
 /// An object of a store for threads: [`Mutex`](super::Mutex), [`Semaphore`](super::Semaphore), [`WaitGroup`](super::WaitGroup),
@@ -65,11 +65,7 @@ impl<T: ObjectKind + ?Sized> Object<T> {
         operation: &'static str,
         call: impl Future<Output = Result<A>>,
     ) -> Result<A> {
-        wait(call).map_err(|error| match error.operation() {
-            Some(_) => error,
-            // It could not wait.
-            None => error.context(operation, "blocking", self.name()),
-        })
+        wait_in(operation, "blocking", self.name(), call)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use super::Lost;
-use super::waiting::{refused, wait};
+use super::waiting::{refused, wait_in};
 use crate::engine::BlockedThread;
 use crate::{ElectionHandle, FencingToken, JobResult, Result};
 
@@ -40,11 +40,7 @@ impl<J> PeriodicJob<J> {
             refused()?;
             self.0.run_with(run_of_thread).await
         };
-        wait(run).map_err(|error| match error.operation() {
-            Some(_) => error,
-            // It could not wait.
-            None => error.context("run", "blocking", &name),
-        })
+        wait_in("run", "blocking", &name, run)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[cfg(feature = "bloom")]
 use super::BloomFilter;
-use super::waiting::wait;
+use super::waiting::wait_in;
 use super::{Limiter, Lost, Mutex, PeriodicJob, Semaphore, WaitGroup};
 #[cfg(feature = "bloom")]
 use crate::BloomOptions;
@@ -193,11 +193,7 @@ impl Store {
     }
 
     fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-        wait(call).map_err(|error| match error.operation() {
-            Some(_) => error,
-            // It could not wait.
-            None => error.context(operation, self.capabilities().store, ""),
-        })
+        wait_in(operation, self.capabilities().store, "", call)
     }
 
     /// Returns the same store for tasks.

@@ -51,6 +51,19 @@ pub(super) fn refused() -> Result<()> {
     Ok(())
 }
 
+/// As [`wait`], for a call of that operation: an error that says that it could not wait has no operation of its own.
+pub(super) fn wait_in<T>(
+    operation: &'static str,
+    store: &'static str,
+    name: &str,
+    call: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    wait(call).map_err(|error| match error.operation() {
+        Some(_) => error,
+        None => error.context(operation, store, name),
+    })
+}
+
 /// Blocks the thread until a call is done: to connect without a runtime, by a builder for instance.
 ///
 /// # Errors

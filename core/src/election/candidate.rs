@@ -111,9 +111,9 @@ impl<F> Election<F> {
         candidate.stand().await
     }
 
-    /// Stands for election while `work` runs, such as the server of the same program (axum's `serve(…)` as it is): as [`run`](Self::run), in one task with it. When
-    /// `work` is done, withdraws, and returns what it returned. Where the candidacy ends before `work`, since its handle withdrew or the store
-    /// was closed, `work` goes on.
+    /// Stands for election while `work` runs, such as the server of the same program (axum's `serve(…)` as it is): as
+    /// [`run`](Self::run), in one task with it. When `work` is done, withdraws, and returns what it returned. Where the candidacy ends
+    /// before `work`, since its handle withdrew or the store was closed, `work` goes on.
     ///
     /// # Errors
     /// Those of [`run`](Self::run) but `Closed`; `work` is dropped then.

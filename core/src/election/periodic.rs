@@ -100,9 +100,9 @@ impl<F> PeriodicJob<F> {
         self.run_with(|job, guard| job(guard.fencing_token())).await
     }
 
-    /// Runs the job while `work` runs, such as the server of the same program (axum's `serve(…)` as it is): as [`run`](Self::run), in one task with it. When `work` is
-    /// done, [withdraws](ElectionHandle::withdraw), and returns what `work` returned: a run that is under way then is dropped, and repeated by
-    /// another instance. Where the job ends before `work`, since its handle withdrew or the store was closed, `work` goes on.
+    /// Runs the job while `work` runs, such as the server of the same program (axum's `serve(…)` as it is): as [`run`](Self::run), in one
+    /// task with it. When `work` is done, [withdraws](ElectionHandle::withdraw), and returns what `work` returned: a run that is under way
+    /// then is dropped, and repeated by another instance. Where the job ends before `work`, since its handle withdrew or the store was closed, `work` goes on.
     ///
     /// # Errors
     /// Those of [`run`](Self::run) but `Closed`; `work` is dropped then.
