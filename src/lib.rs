@@ -39,11 +39,11 @@ pub use stanchion_core::{
 ///
 /// See [writing a store](guide::writing_a_store).
 pub mod spi {
-    #[cfg(feature = "bloom")]
-    pub use stanchion_core::check_items;
+    pub use stanchion_core::observe::{audit, events, metering::Meter};
+    pub use stanchion_core::spi::*;
     pub use stanchion_core::{
-        Hold, HoldBackend, ReservationBackend, audit, check_count, check_members, check_times, clock, engine,
-        events, limiter, metering::Meter, steps,
+        Hold, HoldBackend, ReservationBackend, bloom, check_count, check_items, check_members, check_times,
+        clock, connect, engine, limiter, runtime,
     };
 }
 
@@ -52,7 +52,7 @@ pub use stanchion_core::{BloomFilter, BloomOptions, bloom};
 
 #[cfg(feature = "metrics")]
 #[doc(inline)]
-pub use stanchion_core::metering;
+pub use stanchion_core::observe::metering;
 #[cfg(feature = "memory")]
 #[doc(inline)]
 pub use stanchion_memory as memory;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Alarm, Instant};
-use stanchion_core::events::WaitOutcome;
+use stanchion_core::observe::events::WaitOutcome;
 use stanchion_core::{Error, FencingToken, Result, Ticket};
 
 use crate::kernel::{Arrival, Permits, Progress, Refusal, Transition, Waiter};

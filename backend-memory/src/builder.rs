@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::events::SLOW_WAIT;
+use stanchion_core::observe::events::SLOW_WAIT;
 
 use crate::MemoryStore;
 use crate::limiter::ManualClock;

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::task::Wake;
 
 use stanchion_core::clock::{self, Instant, WakeUp};
-use stanchion_core::events::LostHold;
+use stanchion_core::observe::events::LostHold;
 use stanchion_core::{Kind, Name};
 
 use crate::clock::{Moment, StoreClock};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::audit::ForcedRelease;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::events::{EndedWait, LossCause, WaitOutcome};
-use stanchion_core::metering::Meter;
+use stanchion_core::observe::audit::ForcedRelease;
+use stanchion_core::observe::events::{EndedWait, LossCause, WaitOutcome};
+use stanchion_core::observe::metering::Meter;
 use stanchion_core::{
     Detached, Error, ErrorKind, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name,
     OnMismatch, Result, Ticket, Ttl,

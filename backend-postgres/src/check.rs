@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
 use sqlx::{PgConnection, Row, raw_sql};
-use stanchion_core::events::server_fields;
+use stanchion_core::observe::events::server_fields;
 use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
 use crate::access::{Access, Sessions, Settings, Way};

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, PgConnection, Row};
 use stanchion_core::clock::timeout;
-use stanchion_core::engine::{Background, Begun, EngineThread, Namespaces};
+use stanchion_core::engine::{Background, Begun, Namespaces};
+use stanchion_core::runtime::EngineThread;
 #[cfg(feature = "bloom")]
-use stanchion_core::steps::BloomSteps;
-use stanchion_core::steps::{
+use stanchion_core::spi::BloomSteps;
+use stanchion_core::spi::{
     Chore, GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource,
 };
 use stanchion_core::{Capabilities, Error, MutexMode, Result, Ttl};

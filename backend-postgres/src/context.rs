@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::steps::{Acquire, HintBox, ProcessId};
+use stanchion_core::spi::{Acquire, HintBox, ProcessId};
 
 use crate::schema::Schema;
 

@@ -8,7 +8,7 @@ use sqlx::types::Uuid;
 use sqlx::{Arguments, Row};
 use stanchion_core::Ticket;
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::steps::{HintBox, ProcessId};
+use stanchion_core::spi::{HintBox, ProcessId};
 
 use crate::link::Link;
 use crate::schema::Statement;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row, raw_sql};
 use stanchion_core::clock::timeout;
-use stanchion_core::engine::Backoff;
-use stanchion_core::events::server_fields;
+use stanchion_core::connect::Backoff;
+use stanchion_core::observe::events::server_fields;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::PROTOCOL;

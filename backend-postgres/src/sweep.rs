@@ -8,7 +8,7 @@ use sqlx::Arguments;
 use sqlx::Row;
 use sqlx::postgres::PgArguments;
 use stanchion_core::clock::sleep;
-use stanchion_core::steps::{Chore, Reports};
+use stanchion_core::spi::{Chore, Reports};
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::context::Context;
@@ -79,7 +79,7 @@ impl Chore for Sweep {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests own their runtimes")]
 mod tests {
-    use stanchion_core::steps::ProcessId;
+    use stanchion_core::spi::ProcessId;
     use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
     use super::*;

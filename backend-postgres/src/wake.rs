@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
 use sqlx::{Acquire, PgConnection};
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::steps::{HintBox, Object, ProcessId, WakeSource};
+use stanchion_core::spi::{HintBox, Object, ProcessId, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;

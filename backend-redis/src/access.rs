@@ -11,7 +11,7 @@ use redis::{
     RedisConnectionInfo, RedisError,
 };
 use stanchion_core::clock::timeout;
-use stanchion_core::engine::Backoff;
+use stanchion_core::connect::Backoff;
 use stanchion_core::{Error, Result};
 
 use crate::client::{ClientSettings, OneHost};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::now;
-use stanchion_core::events::server_fields;
-use stanchion_core::steps::ProcessId;
+use stanchion_core::observe::events::server_fields;
+use stanchion_core::spi::ProcessId;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::error;

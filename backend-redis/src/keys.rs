@@ -4,7 +4,7 @@
 //! one slot. The purpose of a key stands before the name, so that no name can be made to look like another key.
 
 use stanchion_core::engine::check_namespace;
-use stanchion_core::steps::{Object, ProcessId};
+use stanchion_core::spi::{Object, ProcessId};
 use stanchion_core::{Kind, Name, Result, Ticket};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use stanchion_core::engine::{Background, Begun};
 #[cfg(feature = "bloom")]
-use stanchion_core::steps::BloomSteps;
-use stanchion_core::steps::{GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::spi::BloomSteps;
+use stanchion_core::spi::{GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::{Capabilities, MutexMode, Result};
 
 use crate::check::{self, Demands, Expected};

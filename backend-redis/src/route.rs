@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::steps::Object;
+use stanchion_core::spi::Object;
 use stanchion_core::{Error, Result};
 
 use crate::cluster::Cluster;

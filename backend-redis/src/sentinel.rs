@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, now, sleep, timeout};
-use stanchion_core::engine::Backoff;
+use stanchion_core::connect::Backoff;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::{Access, Address};

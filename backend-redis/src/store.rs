@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::engine::{Engine, EngineThread, Namespaces};
+use stanchion_core::engine::{Engine, Namespaces};
+use stanchion_core::runtime::EngineThread;
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{

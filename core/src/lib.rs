@@ -1,71 +1,43 @@
 //! Traits, guards, engine and exact arithmetic of the `stanchion` coordination library.
 //!
 //! Users depend on the facade `stanchion`; this crate is for authors of stores.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | `api` | what users hold: traits, guards, options, answers |
+//! | `value`, `error` | names, tickets, tokens and leases; the errors of all stores |
+//! | [`spi`] | what a store's author writes |
+//! | [`engine`] | waiting, renewal, release and retry, written once for all lease stores |
+//! | `runtime` | where work runs: the engine's thread and the callers' runtimes |
+//! | `connect` | what networked stores share on their way to a server |
+//! | [`observe`] | the log, the metrics, outages |
+//! | [`limiter`], [`bloom`] | the arithmetic of rates, the layout of filters: pure |
+//! | `election`, [`blocking`] | made of the traits: leaders and periodic jobs, the same for threads |
+//! | [`clock`], `sync` | the one place that reads the clock; locks and signals that a model checker can replace |
 
-pub mod audit;
+mod api;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-#[cfg(feature = "bloom")]
 pub mod bloom;
 pub mod clock;
+pub mod connect;
 pub mod contract;
-pub mod engine;
-pub mod events;
-pub mod limiter;
-pub mod metering;
-pub mod steps;
-
-mod capabilities;
-mod credentials;
-mod detached;
 mod election;
+pub mod engine;
 mod error;
-mod fence;
-mod grant_id;
-mod guard;
-mod inspect;
-mod lease;
-mod listing;
-mod name;
-mod options;
-mod refusals;
-mod stats;
+pub mod limiter;
+pub mod observe;
+pub mod runtime;
+pub mod spi;
 mod sync;
-mod ticket;
-mod traits;
-#[cfg(feature = "serde")]
-mod with_serde;
+mod value;
 
-pub use capabilities::{Capabilities, MutexMode};
-pub use credentials::{Credentials, CredentialsProvider};
-pub use detached::Detached;
-pub use election::{
+pub use self::api::*;
+pub use self::connect::{Credentials, CredentialsProvider};
+pub use self::election::{
     Election, ElectionHandle, ElectionObserver, ElectionOptions, JobResult, Leader, LeaderChanges,
     PeriodicJob,
 };
-pub use error::{Error, ErrorKind, Result};
-pub use fence::Fenced;
-pub use grant_id::GrantId;
-pub use guard::{
-    Guard, GuardKind, Hold, HoldBackend, Member, MutexGuard, OfMutex, OfSemaphore, OfWaitGroup, Permit,
-    Reservation, ReservationBackend,
-};
-pub use inspect::{Holder, Inspection};
-pub use lease::Ttl;
-pub use limiter::Quota;
-pub use listing::{Cursor, ListOptions, ListPage, Listed, Pages};
-pub use name::{Kind, Name};
-#[cfg(feature = "bloom")]
-pub use options::check_items;
-pub use options::{
-    HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count, check_members,
-    check_times,
-};
-pub use stats::Stats;
-pub use ticket::{FencingToken, Ticket};
-#[cfg(feature = "bloom")]
-pub use traits::{BloomFilter, BloomOptions};
-pub use traits::{
-    DecidedBy, Decision, Limiter, LimiterOptions, Mutex, MutexExt, OutagePolicy, Outcome, Semaphore, Store,
-    StoreExt, WaitGroup,
-};
+pub use self::error::{Error, ErrorKind, Result};
+pub use self::limiter::Quota;
+pub use self::value::{FencingToken, GrantId, Kind, Name, Ticket, Ttl};

@@ -46,7 +46,7 @@ impl Subscriber for Warnings {
         // Elsewhere, that a lock was freed by force is what the user has just asked for.
         *metadata.level() <= Level::WARN
             && metadata.target().starts_with("stanchion")
-            && (metadata.target() != "stanchion_core::audit" || SHOWS_AUDIT.load(Ordering::Relaxed))
+            && (metadata.target() != "stanchion_core::observe::audit" || SHOWS_AUDIT.load(Ordering::Relaxed))
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::events::LossCause;
+use stanchion_core::observe::events::LossCause;
 use stanchion_core::{HoldOptions, Ticket};
 
 use super::{Arrival, Cause, Claim, Permits, Progress, Refusal, Terms, Transition, Waiter};

@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant, micros};
-use stanchion_core::events::LossCause;
+use stanchion_core::observe::events::LossCause;
 use stanchion_core::{FencingToken, Ticket};
 
 use super::claim::Claim;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use stanchion_core::Ticket;
 use stanchion_core::clock::Instant;
-use stanchion_core::events::LossCause;
+use stanchion_core::observe::events::LossCause;
 
 use super::generations::Generation;
 use super::holds::Grant;

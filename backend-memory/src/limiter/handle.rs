@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{self, micros};
 use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Verdict};
-use stanchion_core::metering::Meter;
+use stanchion_core::observe::metering::Meter;
 use stanchion_core::{
     Decision, Error, Kind, Limiter, LimiterOptions, Name, OnMismatch, Quota, Reservation, Result, Ticket,
 };

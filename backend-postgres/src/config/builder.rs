@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use stanchion_core::engine::{Background, EngineSteps, StepsWrap, check_namespace};
-use stanchion_core::events::SLOW_WAIT;
+use stanchion_core::observe::events::SLOW_WAIT;
 use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl, check_times};
 
 use super::url;

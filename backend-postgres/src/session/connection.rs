@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{PgConnection, Postgres, Row};
-use stanchion_core::steps::ProcessId;
+use stanchion_core::spi::ProcessId;
 use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result, Ticket, Ttl};
 
 use super::inspect::APPLICATION_NAME_SEPARATOR;

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now, sleep, timeout_at};
-use stanchion_core::steps::Acquire;
+use stanchion_core::spi::Acquire;
 use stanchion_core::{Name, Ticket};
 
 use super::lock_sessions::{LockSessions, SharedState};

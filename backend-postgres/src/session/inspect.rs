@@ -7,7 +7,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Row};
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::Force;
+use stanchion_core::spi::Force;
 use stanchion_core::{Holder, Kind, Name, Result, Ticket};
 
 use super::connection::token_of;
@@ -226,7 +226,7 @@ impl SharedState {
         &mut self,
         name: &Name,
         force: Force,
-    ) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::steps::Kept>>> {
+    ) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::spi::Kept>>> {
         let held = self.mutexes.get(name)?.held.as_ref()?.ticket;
         if force != Force::All && force != Force::One(held) {
             return None;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::steps::{ProcessId, Reports};
+use stanchion_core::spi::{ProcessId, Reports};
 use stanchion_core::{Error, Name, Ticket, Ttl};
 use tokio::sync::{Notify, watch};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now, timeout_at};
-use stanchion_core::steps::{Acquire, Acquired, Answers, PermitSteps, refused};
+use stanchion_core::spi::{Acquire, Acquired, Answers, PermitSteps, refused};
 use stanchion_core::{Error, ErrorKind, Result};
 
 use super::grant_records::stale_records_removed;

@@ -38,7 +38,7 @@ mod unlock;
 use std::sync::{Arc, Weak};
 
 use stanchion_core::Ttl;
-use stanchion_core::steps::ProcessId;
+use stanchion_core::spi::ProcessId;
 
 use self::connection::SessionConfig;
 pub(crate) use self::connection::token_of;

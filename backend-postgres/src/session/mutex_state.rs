@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::steps::{Acquire, Acquired};
+use stanchion_core::spi::{Acquire, Acquired};
 use stanchion_core::{FencingToken, Name, Result, Ticket, Ttl};
 use tokio::sync::oneshot;
 

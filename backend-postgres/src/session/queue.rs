@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now, sleep};
-use stanchion_core::steps::Object;
+use stanchion_core::spi::Object;
 use stanchion_core::{Kind, Name, Ticket, Ttl};
 use tokio::sync::oneshot;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::steps::{Acquire, Acquired, Kept, Polled, Renew};
+use stanchion_core::spi::{Acquire, Acquired, Kept, Polled, Renew};
 use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Result, Ticket};
 use tokio::sync::oneshot;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::clock::now;
-use stanchion_core::steps::{Chore, Reports};
+use stanchion_core::spi::{Chore, Reports};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 

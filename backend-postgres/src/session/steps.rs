@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{Instant, now, timeout_at};
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
     Renew, refused,
 };

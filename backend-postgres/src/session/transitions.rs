@@ -1,7 +1,7 @@
 //! Transitions of the shared state that sessions cause.
 
 use stanchion_core::clock::Instant;
-use stanchion_core::steps::Kept;
+use stanchion_core::spi::Kept;
 use stanchion_core::{Error, ErrorKind, Name};
 
 use super::connection::BatchAnswer;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::steps::Acquired;
+use stanchion_core::spi::Acquired;
 use stanchion_core::{Error, ErrorKind, Name, Result};
 
 use super::connection::{LOCK_TABLE_FULL, NOT_QUEUED, TryAnswer, token_of};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::steps::{Cancel, Kept, Release};
+use stanchion_core::spi::{Cancel, Kept, Release};
 use stanchion_core::{Error, ErrorKind, Name, Result, Ticket};
 use tokio::sync::oneshot;
 

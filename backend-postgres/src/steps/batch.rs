@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stanchion_core::steps::Object;
+use stanchion_core::spi::Object;
 use stanchion_core::{Kind, Ticket};
 
 /// Entries grouped by object, as the SQL functions take them: each object with the number of its entries. If a ticket

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use stanchion_core::Result;
-use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, Split, refused};
+use stanchion_core::spi::{Answers, GroupSteps, Look, Looked, Object, Split, refused};
 
 use super::PostgresSteps;
 use super::batch::Batch;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use stanchion_core::steps::Object;
+use stanchion_core::spi::Object;
 
 /// So many names are remembered at most. Without it a batch takes longer, and nothing else.
 const MOST: usize = 1_000;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use stanchion_core::steps::{List, ListPart, ListSteps, ListedBucket, NO_LIMIT};
+use stanchion_core::spi::{List, ListPart, ListSteps, ListedBucket, NO_LIMIT};
 use stanchion_core::{Cursor, Kind, Listed, Name, Result};
 
 use super::PostgresSteps;

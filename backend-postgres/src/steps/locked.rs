@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqlx::postgres::PgRow;
 use stanchion_core::clock::{Instant, now, sleep};
-use stanchion_core::steps::{Answers, Object, refused};
+use stanchion_core::spi::{Answers, Object, refused};
 use stanchion_core::{Error, ErrorKind, Kind, Result, Ttl};
 use tokio::sync::SemaphorePermit;
 

@@ -20,7 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use stanchion_core::steps::ProcessId;
+use stanchion_core::spi::ProcessId;
 
 use self::call::Statements;
 pub(crate) use self::call::{StatementArguments, column, ticket, uuid};

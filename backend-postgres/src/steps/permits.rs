@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, PermitSteps, Polled,
     Release, Renew, Usage, inspect_in_parts, refused,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::postgres::PgArguments;
 use sqlx::types::Uuid;
 use stanchion_core::clock::now;
-use stanchion_core::steps::{Object, ProcessId};
+use stanchion_core::spi::{Object, ProcessId};
 use stanchion_core::{Error, FencingToken, Name, Result, Ticket, Ttl};
 
 use super::PostgresSteps;

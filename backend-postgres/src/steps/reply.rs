@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
-use stanchion_core::steps::{Acquired, Attached, InspectionPart, Kept, Looked, Polled, Usage};
+use stanchion_core::spi::{Acquired, Attached, InspectionPart, Kept, Looked, Polled, Usage};
 use stanchion_core::{FencingToken, Holder, Outcome, Result};
 
 use super::call::{column, ticket};

@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{POLL_FLOOR, definite, eventually, pause, spawn, within};
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquired, LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, PermitSteps, RequestId,
 };
 use stanchion_core::{

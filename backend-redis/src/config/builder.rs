@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Client;
 use redis::aio::ConnectionLike;
 use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
-use stanchion_core::events::SLOW_WAIT;
+use stanchion_core::observe::events::SLOW_WAIT;
 use stanchion_core::{Credentials, CredentialsProvider, Error, Result, check_times};
 
 use super::deployment::Deployment;

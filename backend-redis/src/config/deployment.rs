@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::steps::Chore;
+use stanchion_core::spi::Chore;
 use stanchion_core::{Error, Result};
 
 use crate::access::{Access, Address};

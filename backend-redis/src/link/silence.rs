@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, real};
-use stanchion_core::engine::RuntimeMark;
+use stanchion_core::runtime::RuntimeMark;
 
 /// Time without an answer after which a connection counts as broken: of requests under way, or since the first of several that
 /// got none.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use stanchion_core::Result;
 use stanchion_core::clock::{sleep, timeout};
-use stanchion_core::steps::{Chore, Reports};
+use stanchion_core::spi::{Chore, Reports};
 use tokio::sync::Mutex;
 
 use super::Sentinels;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::clock::{Instant, micros, now};
-use stanchion_core::steps::{Answers, Object, refused};
+use stanchion_core::spi::{Answers, Object, refused};
 use stanchion_core::{Error, ErrorKind, Result, Ttl};
 
 use super::acked_reply::AckedReply;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
 use stanchion_core::clock::micros;
-use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, PermitSteps, Split};
+use stanchion_core::spi::{Answers, GroupSteps, Look, Looked, Object, PermitSteps, Split};
 
 use super::RedisSteps;
 use super::call::Step;

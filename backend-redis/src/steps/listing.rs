@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 use stanchion_core::clock::{micros, now};
-use stanchion_core::steps::{List, ListPart, ListSteps, ListedBucket, NO_LIMIT};
+use stanchion_core::spi::{List, ListPart, ListSteps, ListedBucket, NO_LIMIT};
 use stanchion_core::{Cursor, Kind, Listed, Result};
 
 use super::RedisSteps;

@@ -16,7 +16,7 @@ mod undo;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::steps::{Object, ProcessId};
+use stanchion_core::spi::{Object, ProcessId};
 
 pub(crate) use self::fast_path::Busy;
 use crate::durability::Durability;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::clock::micros;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Exchange, Exchanged, Force, Kept, Object,
     PermitSteps, Polled, Release, Renew, Usage, inspect_in_parts,
 };

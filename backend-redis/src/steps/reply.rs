@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use stanchion_core::steps::{Acquired, Attached, InspectionPart, Kept, Looked, Polled, Usage};
+use stanchion_core::spi::{Acquired, Attached, InspectionPart, Kept, Looked, Polled, Usage};
 use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Outcome, Result, Ticket};
 
 use crate::error::unexpected;

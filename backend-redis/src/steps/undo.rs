@@ -1,6 +1,6 @@
 //! Undoes grants that too little keeps, so that they are not handed out.
 
-use stanchion_core::steps::{Acquire, Acquired, Answers, Cancel, Ending, PermitSteps, Release};
+use stanchion_core::spi::{Acquire, Acquired, Answers, Cancel, Ending, PermitSteps, Release};
 use stanchion_core::{Error, ErrorKind, Kind, Result};
 
 use super::RedisSteps;

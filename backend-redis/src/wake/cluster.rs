@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind as RedisKind, ServerErrorKind};
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::Object;
+use stanchion_core::spi::Object;
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::sync::Notify;
 use tokio::time::timeout_at;

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, Value};
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{Object, WakeSource};
+use stanchion_core::spi::{Object, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::time::timeout_at;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::clock::now;
-use stanchion_core::steps::HintBox;
+use stanchion_core::spi::HintBox;
 use stanchion_core::{Result, Ticket};
 use tokio::sync::Notify;
 

@@ -13,7 +13,7 @@ use crate::common::*;
 use crate::filters::*;
 use stanchion_conformance::support::{definite, within};
 use stanchion_core::ErrorKind;
-use stanchion_core::steps::{BloomAsk, BloomCall, BloomSteps, Merged, Probed};
+use stanchion_core::spi::{BloomAsk, BloomCall, BloomSteps, Merged, Probed};
 use stanchion_testbed::servers::RedisOptions;
 
 /// A capacity that takes 12 pages of 1 MiB, the last one shorter.

@@ -13,7 +13,7 @@ use crate::common::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{self, Stopwatch, timeout};
 use stanchion_conformance::support::{definite, eventually};
-use stanchion_core::steps::{Acquire, Kept, Renew};
+use stanchion_core::spi::{Acquire, Kept, Renew};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisServer};

@@ -13,7 +13,7 @@ use crate::common::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{definite, on_another_runtime, within};
-use stanchion_core::steps::{Acquire, Acquired};
+use stanchion_core::spi::{Acquire, Acquired};
 use stanchion_core::{ErrorKind, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::faults::{Action, Proxy, Then, When};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use redis::AsyncCommands;
-use stanchion_core::steps::{Acquire, Acquired, Kept, Object};
+use stanchion_core::spi::{Acquire, Acquired, Kept, Object};
 use stanchion_core::{ErrorKind, FencingToken, Kind, Name, Ticket};
 use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::RedisOptions;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::*;
 use redis::AsyncCommands;
 use stanchion_conformance::steps::StepHarness;
-use stanchion_core::steps::{Acquire, Acquired, Exchange, Exchanged, Kept, ParameterCheck};
+use stanchion_core::spi::{Acquire, Acquired, Exchange, Exchanged, Kept, ParameterCheck};
 use stanchion_core::{ErrorKind, FencingToken, OnMismatch, Ticket};
 use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::RedisOptions;

@@ -4,7 +4,7 @@
 
 use crate::common::*;
 use redis::aio::MultiplexedConnection;
-use stanchion_core::steps::{Ending, Kept};
+use stanchion_core::spi::{Ending, Kept};
 use stanchion_core::{ErrorKind, Ticket};
 
 #[tokio::test]

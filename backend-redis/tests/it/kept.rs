@@ -13,7 +13,7 @@ use crate::common::*;
 use redis::AsyncCommands;
 use stanchion_conformance::EPSILON;
 use stanchion_core::OnMismatch;
-use stanchion_core::steps::{Acquire, Acquired, Kept, ParameterCheck};
+use stanchion_core::spi::{Acquire, Acquired, Kept, ParameterCheck};
 use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;

@@ -13,7 +13,7 @@ use stanchion_conformance::EPSILON;
 use stanchion_conformance::steps::StepHarness;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::Ttl;
-use stanchion_core::steps::{Acquire, Force, Kept};
+use stanchion_core::spi::{Acquire, Force, Kept};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::*;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{LimitAsk, LimitCall, Limited, ParameterCheck, Refund, RequestId};
+use stanchion_core::spi::{LimitAsk, LimitCall, Limited, ParameterCheck, Refund, RequestId};
 use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota, Store, Ticket};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;

@@ -13,7 +13,7 @@ use crate::common::deployment::{least_rights, rights_of_listings};
 use crate::common::*;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::support::definite;
-use stanchion_core::steps::Acquire;
+use stanchion_core::spi::Acquire;
 use stanchion_core::{Cursor, ErrorKind, Kind, ListOptions, Listed, SemaphoreOptions, Store, StoreExt, Ttl};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisCluster, RedisOptions};

@@ -12,7 +12,7 @@ use crate::common::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{poll_once, within};
-use stanchion_core::steps::{Acquire, Acquired, Cancel};
+use stanchion_core::spi::{Acquire, Acquired, Cancel};
 use stanchion_testbed::faults::Proxy;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 use tokio::time::sleep;

@@ -8,7 +8,7 @@ use crate::common::*;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::within;
 use stanchion_core::Ticket;
-use stanchion_core::steps::Kept;
+use stanchion_core::spi::Kept;
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::Instant;
 

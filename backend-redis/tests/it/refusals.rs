@@ -13,7 +13,7 @@ use crate::common::*;
 use stanchion_conformance::steps::StepHarness;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::{eventually, within};
-use stanchion_core::steps::{Acquire, Acquired, Force, Kept, Renew};
+use stanchion_core::spi::{Acquire, Acquired, Force, Kept, Renew};
 use stanchion_core::{Error, ErrorKind, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};

@@ -13,7 +13,7 @@ use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::{
     IDLE, beside, definite, eventually, pause, stays_pending, unique, within,
 };
-use stanchion_core::steps::{Acquire, Acquired, Attach, Kept};
+use stanchion_core::spi::{Acquire, Acquired, Attach, Kept};
 use stanchion_core::{Error, ErrorKind, MutexOptions, Store, Ticket, Ttl};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};

@@ -13,7 +13,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::support::eventually;
 use stanchion_core::Ticket;
-use stanchion_core::steps::{Acquire, Ending, Kept};
+use stanchion_core::spi::{Acquire, Ending, Kept};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::common::deployment::least_rights;
 use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Attach, Cancel, Force, LimitAsk, LimitCall, Limited, Object, ParameterCheck, RequestId,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};

@@ -13,7 +13,7 @@ use crate::large_names::calls;
 use redis::AsyncCommands;
 use stanchion_conformance::steps::StepHarness;
 use stanchion_core::Ticket;
-use stanchion_core::steps::{Acquire, Acquired, Cancel, Kept};
+use stanchion_core::spi::{Acquire, Acquired, Cancel, Kept};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::engine::EngineSteps;
-use stanchion_core::steps::{BloomSteps, GroupSteps, LimitSteps, ListSteps, Steps, WakeSource};
+use stanchion_core::spi::{BloomSteps, GroupSteps, LimitSteps, ListSteps, Steps, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ttl};
 
 use self::draw::Draw;

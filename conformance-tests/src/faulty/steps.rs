@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, Exchange,
     Exchanged, Force, GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, List, ListPart, ListSteps,
     Look, Looked, Merge, Merged, Object, PermitSteps, Polled, Probed, Refund, Release, Renew, RequestId,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stanchion_core::steps::{Object, WakeSource};
+use stanchion_core::spi::{Object, WakeSource};
 use stanchion_core::{Result, Ticket};
 
 use super::Faults;

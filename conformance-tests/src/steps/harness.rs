@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::Ticket;
-use stanchion_core::steps::{GroupSteps, LimitSteps, ListSteps, Object, PermitSteps, Steps, WakeSource};
+use stanchion_core::spi::{GroupSteps, LimitSteps, ListSteps, Object, PermitSteps, Steps, WakeSource};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 

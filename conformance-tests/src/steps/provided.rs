@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Exchange, Exchanged, Force, GroupSteps, Kept,
     LimitCall, LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew,
     RequestId, Split, Steps, Usage, WakeSource,

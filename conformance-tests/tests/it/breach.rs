@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, GroupSteps, Kept, LimitCall,
     LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, ParameterCheck, PermitSteps, Polled, Refund,
     Release, Renew, RequestId, Split,

@@ -8,7 +8,7 @@ use stanchion_conformance::faulty::{self, Faults};
 use stanchion_conformance::suite::{Verdict, find, verdict};
 use stanchion_conformance::{CASES, Harness};
 use stanchion_core::engine::{Background, Engine, EngineSteps, StepsWrap};
-use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, Steps};
+use stanchion_core::spi::{GroupSteps, LimitSteps, PermitSteps, Steps};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Lost;
 use super::waiting::wait;
-use crate::guard::{GuardKind, OfMutex, OfSemaphore, OfWaitGroup};
+use crate::api::guard::{GuardKind, OfMutex, OfSemaphore, OfWaitGroup};
 use crate::{Detached, Error, FencingToken, GrantId, Result, Ticket};
 
 /// The guard of a locked mutex.

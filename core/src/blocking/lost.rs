@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::waiting::wait;
-use crate::guard::Hold;
+use crate::api::guard::Hold;
 use crate::{Error, Result, clock};
 
 /// Tells whether a hold is lost. A closure that [`Guard::run`](super::Guard::run) calls looks at it between its steps, or hands a

@@ -55,7 +55,6 @@
 //! }
 //! ```
 
-#[cfg(feature = "bloom")]
 mod bloom_filter;
 mod guard;
 mod limiter;
@@ -68,7 +67,6 @@ mod store;
 mod wait_group;
 mod waiting;
 
-#[cfg(feature = "bloom")]
 pub use bloom_filter::BloomFilter;
 pub use guard::{Guard, Member, MutexGuard, Permit};
 pub use limiter::{Limiter, Reservation};

@@ -42,7 +42,6 @@ kinds! {
     crate::Semaphore;
     crate::WaitGroup;
     crate::Limiter;
-    #[cfg(feature = "bloom")]
     crate::BloomFilter;
 }
 

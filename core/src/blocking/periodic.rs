@@ -4,7 +4,7 @@ use std::future::ready;
 
 use super::Lost;
 use super::waiting::{refused, wait_in};
-use crate::engine::BlockedThread;
+use crate::runtime::blocked_thread::BlockedThread;
 use crate::{ElectionHandle, FencingToken, JobResult, Result};
 
 /// A job that runs once in each period, on one of several instances, as [`stanchion::PeriodicJob`](crate::PeriodicJob), for threads;

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "bloom")]
 use super::BloomFilter;
 use super::waiting::wait_in;
 use super::{Limiter, Lost, Mutex, PeriodicJob, Semaphore, WaitGroup};
-#[cfg(feature = "bloom")]
 use crate::BloomOptions;
 use crate::{
     Capabilities, ElectionOptions, FencingToken, JobResult, LimiterOptions, ListOptions, ListPage,
@@ -71,7 +69,6 @@ impl Store {
     ///
     /// # Errors
     /// As [`stanchion::Store::bloom_filter`](crate::Store::bloom_filter).
-    #[cfg(feature = "bloom")]
     pub fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<BloomFilter> {
         self.0.bloom_filter(name, options).map(BloomFilter::from)
     }

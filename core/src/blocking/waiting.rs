@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::engine::{BlockedThread, is_ending};
+use crate::runtime::blocked_thread::{BlockedThread, is_ending};
 use crate::{Error, ErrorKind, Result};
 
 /// Wakes one thread.

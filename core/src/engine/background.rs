@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::contained::Containment;
-use crate::engine::thread::EngineThread;
-use crate::events::SLOW_WAIT;
-use crate::steps::{Chore, Steps, WakeSource};
+use crate::observe::events::SLOW_WAIT;
+use crate::runtime::thread::EngineThread;
+use crate::spi::{Chore, Steps, WakeSource};
 
 /// What the engine's thread works with.
 #[derive(Clone, Debug)]

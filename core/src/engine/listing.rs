@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::clock::now;
-use crate::steps::{List, ListSteps};
+use crate::spi::{List, ListSteps};
 use crate::{Cursor, Error, ErrorKind, ListOptions, ListPage, Result};
 
 /// Time after which a page ends with the names that were found so far, so that a caller gets its first names soon on a server with

@@ -1,6 +1,6 @@
 //! The engine: waiting, renewal, release and retry, written once for all lease stores.
 //!
-//! A backend provides its [`steps`](crate::steps) twice, over a connection for the callers and over one for the engine, and a
+//! A backend provides its [`steps`](crate::spi) twice, over a connection for the callers and over one for the engine, and a
 //! source of wake-ups. [`Engine`] makes mutexes, semaphores, wait groups, limiters and Bloom filters of them. Callers' steps
 //! run on the callers' runtime; where there are several, on one of them and on the engine's own. Renewals, releases queued by
 //! `Drop`, polls and wake-ups run on the engine's own thread, so that neither a blocked worker nor the end of the caller's
@@ -15,19 +15,11 @@
 //! | `limiter`, `bloom` | the same for limiters and Bloom filters |
 //! | `listing` | lists names, page by page |
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
-//! | `backoff` | spaces out the attempts to connect to a server that fails them |
-//! | `availability` | what the log and the metrics say of outages |
-//! | `call_runtime`, `runtime_mark`, `blocked_thread` | where a caller's call runs |
-//! | `shared`, `thread`, `serve`, `timing` | the state of one namespace, its thread and what that does, the intervals |
+//! | `shared`, `serve`, `timing` | the state of one namespace, what its thread does, the intervals |
 //! | `namespaces` | the engines of one store object |
 
-mod availability;
 mod background;
-mod backoff;
-mod blocked_thread;
-#[cfg(feature = "bloom")]
 mod bloom;
-mod call_runtime;
 mod contained;
 mod keeping;
 mod limiter;
@@ -36,12 +28,10 @@ mod listing;
 mod model_tests;
 mod namespaces;
 mod part_sizes;
-mod runtime_mark;
 mod sending;
 mod serve;
 mod shared;
 mod taking;
-mod thread;
 mod timing;
 mod waiting;
 
@@ -49,22 +39,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use self::background::{Background, EngineSteps, StepsWrap};
-pub use self::backoff::Backoff;
-#[cfg(feature = "blocking")]
-pub(crate) use self::blocked_thread::{BlockedThread, is_ending};
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
 pub(crate) use self::listing::unsupported as list_unsupported;
 pub use self::namespaces::{Begun, Namespaces, check_namespace};
-pub use self::runtime_mark::RuntimeMark;
 use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;
 use self::taking::handle::ObjectHandle;
 use self::taking::locks::Permits;
-pub use self::thread::EngineThread;
 use crate::clock::timeout;
-use crate::steps::{NO_LIMIT, Object, Steps};
-#[cfg(feature = "bloom")]
+use crate::runtime::EngineThread;
+use crate::spi::{NO_LIMIT, Object, Steps};
 use crate::{BloomFilter, BloomOptions};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
@@ -113,12 +98,8 @@ impl Engine {
     /// requests that is not 1 ms to 1 h.
     pub fn start(capabilities: Capabilities, callers: Steps, own: Background) -> Result<Self> {
         let listing = capabilities.listing && callers.listing.is_some();
-        let capabilities = Capabilities { listing, ..capabilities };
-        #[cfg(feature = "bloom")]
-        let capabilities = {
-            let bloom_filters = capabilities.bloom_filters && callers.bloom.is_some();
-            Capabilities { bloom_filters, ..capabilities }
-        };
+        let bloom_filters = capabilities.bloom_filters && callers.bloom.is_some();
+        let capabilities = Capabilities { listing, bloom_filters, ..capabilities };
         check_times(callers.request_timeout, &[])?;
         check_times(own.steps.request_timeout, &[])?;
         let Background { drain, slow_wait, .. } = own;
@@ -220,7 +201,6 @@ impl Engine {
     ///
     /// # Errors
     /// `InvalidArgument`, `Closed`; `Unsupported` on a store without Bloom filters.
-    #[cfg(feature = "bloom")]
     pub fn bloom_filter(&self, name: &str, options: &BloomOptions) -> Result<Arc<dyn BloomFilter>> {
         let made = options.check().and_then(|()| self.object(Kind::BloomFilter, name)).and_then(|object| {
             let offered = self.handle.shared.bloom.as_ref();

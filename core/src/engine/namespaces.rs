@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Background, Engine, EngineThread, StepsWrap, WeakEngine};
-use crate::steps::Steps;
+use crate::spi::Steps;
 use crate::{Capabilities, Error, Result};
 
 /// Checks the name of a namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`.

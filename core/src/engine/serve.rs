@@ -10,10 +10,10 @@ use crate::clock::{sleep, timeout};
 use crate::engine::background::Background;
 use crate::engine::keeping::renewal::renew_due;
 use crate::engine::shared::Shared;
-use crate::engine::thread::EngineThread;
 use crate::engine::timing::POLL_INTERVAL;
 use crate::engine::waiting::questions::{poll, watch_groups};
-use crate::steps::{Reports, Steps, WakeSource};
+use crate::runtime::thread::EngineThread;
+use crate::spi::{Reports, Steps, WakeSource};
 use crate::sync::caught;
 
 /// Maximum time for the last releases once the last user of the engine has gone, if that did not wait for longer.

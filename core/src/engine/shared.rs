@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-#[cfg(feature = "bloom")]
 use crate::engine::bloom::filtering::Filtering;
-use crate::engine::call_runtime::{Call, CallRuntime};
 use crate::engine::contained::{Containment, REQUEST_GRACE};
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::registry::Registry;
@@ -17,12 +15,13 @@ use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::outbox::{Message, Outbox};
 use crate::engine::sending::step_batches::{Exchanging, Looking};
-use crate::engine::thread::{EngineThread, Unfinished};
 use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
-use crate::events::LossCause;
-use crate::steps::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, WakeSource};
+use crate::observe::events::LossCause;
+use crate::runtime::call_runtime::{Call, CallRuntime};
+use crate::runtime::thread::{EngineThread, Unfinished};
+use crate::spi::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, WakeSource};
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Capabilities, Error, ErrorKind, Result, Ticket, Ttl};
@@ -77,7 +76,6 @@ pub(crate) struct Shared {
     /// `None` if the store has no wait groups.
     pub(crate) looks: Option<Arc<Batcher<Looking>>>,
     pub(crate) limits: Option<Arc<Limiting>>,
-    #[cfg(feature = "bloom")]
     pub(crate) bloom: Option<Arc<Filtering>>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
@@ -115,7 +113,6 @@ impl Shared {
             exchanges: Batcher::new(Exchanging(Arc::clone(&steps.permits))),
             looks: steps.groups.as_ref().map(|groups| Arc::new(Batcher::new(Looking(Arc::clone(groups))))),
             limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
-            #[cfg(feature = "bloom")]
             bloom: steps.bloom.as_ref().map(|bloom| Arc::new(Filtering::new(Arc::clone(bloom)))),
             outbox: Outbox::new(steps.clone()),
             steps,

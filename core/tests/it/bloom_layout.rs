@@ -1,6 +1,5 @@
 //! The layout of Bloom filters: fixed items have fixed positions and bytes, on every store and in every later version.
 
-#![cfg(feature = "bloom")]
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 
 use std::collections::HashSet;

@@ -1,6 +1,5 @@
 //! Bloom filters of the engine over a model of a store: flights, their retries, other terms, losses.
 
-#![cfg(feature = "bloom")]
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -14,7 +13,7 @@ use std::time::Duration;
 use crate::model::drop_after::drop_after;
 use crate::model::{Model, model, model_within};
 use stanchion_core::engine::Engine;
-use stanchion_core::steps::{BloomAsk, MAX_POSITIONS};
+use stanchion_core::spi::{BloomAsk, MAX_POSITIONS};
 use stanchion_core::{BloomFilter, BloomOptions, ErrorKind, OnMismatch};
 
 const SHORT: Duration = Duration::from_millis(200);

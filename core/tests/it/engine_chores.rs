@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::AT_ONCE;
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::steps::{Chore, PermitSteps, Reports, Steps};
+use stanchion_core::spi::{Chore, PermitSteps, Reports, Steps};
 use stanchion_core::{Capabilities, ErrorKind, MutexMode, MutexOptions, Ticket};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;

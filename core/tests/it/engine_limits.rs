@@ -17,7 +17,7 @@ use crate::model::{Model, model, model_within};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_core::engine::Engine;
-use stanchion_core::steps::LimitAsk;
+use stanchion_core::spi::LimitAsk;
 use stanchion_core::{Decision, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota};
 use tokio::time::sleep;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::model::Model;
 use async_trait::async_trait;
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::steps::{List, ListPart, ListSteps, Steps};
+use stanchion_core::spi::{List, ListPart, ListSteps, Steps};
 use stanchion_core::{Capabilities, Cursor, ErrorKind, Kind, ListOptions, Listed, MutexMode, Name, Result};
 
 /// The answer to each request, by its number.

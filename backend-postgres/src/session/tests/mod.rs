@@ -19,7 +19,7 @@ use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::steps::Steps;
+use stanchion_core::spi::Steps;
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Name, Result, Ticket, Ttl};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::now;
-use stanchion_core::steps::{Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Release};
+use stanchion_core::spi::{Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Release};
 use stanchion_core::{Error, ErrorKind, Kind, Name, Ticket, Ttl};
 
 use crate::session::connection::{BatchAnswer, NOT_QUEUED, TryAnswer};

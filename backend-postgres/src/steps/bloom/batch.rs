@@ -1,7 +1,7 @@
 //! A request of calls on Bloom filters: its arguments, which are the bits of each part by page, and its answer.
 
 use sqlx::postgres::PgRow;
-use stanchion_core::steps::{Answers, BloomCall, Probed, RequestId};
+use stanchion_core::spi::{Answers, BloomCall, Probed, RequestId};
 use stanchion_core::{Error, Result};
 
 use super::group::{CallGroup, Part, PartAnswer};

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::steps::{BloomAsk, BloomCall, Known, Life, Opening, Probed};
+use stanchion_core::spi::{BloomAsk, BloomCall, Known, Life, Opening, Probed};
 use stanchion_core::{Result, Ticket};
 
 use crate::error::unexpected;
@@ -182,7 +182,7 @@ mod tests {
     use std::time::Duration;
 
     use stanchion_core::bloom::Shape;
-    use stanchion_core::steps::Object;
+    use stanchion_core::spi::Object;
     use stanchion_core::{Kind, Name};
 
     use super::*;

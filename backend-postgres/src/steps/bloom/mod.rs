@@ -10,7 +10,7 @@ use std::slice;
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use stanchion_core::Result;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Answers, BloomCall, BloomSteps, CLEARED_KEPT, ChunkRead, Known, Merge, Merged, Object, Opening, Probed,
     RequestId, Survey, Surveyed, refused,
 };

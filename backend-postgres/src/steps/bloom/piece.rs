@@ -1,7 +1,7 @@
 //! Pieces of an image, and their pages.
 
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::steps::CHUNK_BYTES;
+use stanchion_core::spi::CHUNK_BYTES;
 use stanchion_core::{Error, Result};
 
 use super::PAGE_BITS;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::steps::{Known, Life};
+use stanchion_core::spi::{Known, Life};
 use stanchion_core::{Error, Result};
 
 use crate::error::unexpected;

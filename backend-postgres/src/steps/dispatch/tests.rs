@@ -5,7 +5,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use stanchion_conformance::steps::drive::{ask, mutex, semaphore, wait_group};
-use stanchion_core::steps::Ending;
+use stanchion_core::spi::Ending;
 use stanchion_core::{Error, ErrorKind, Ticket, Ttl};
 
 use super::*;

@@ -5,8 +5,8 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::PgArguments;
 use stanchion_core::Result;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::limit_batch::{self, CallRun, NameBatch};
-use stanchion_core::steps::{Answers, LimitAsk, LimitCall, Limited, ParameterCheck, RequestId};
+use stanchion_core::spi::limit_batch::{self, CallRun, NameBatch};
+use stanchion_core::spi::{Answers, LimitAsk, LimitCall, Limited, ParameterCheck, RequestId};
 
 use super::{number, uuid};
 use crate::error::unexpected;
@@ -84,7 +84,7 @@ fn read(batch: &NameBatch<'_>, text: &str) -> Option<Vec<Limited>> {
 
 #[cfg(test)]
 mod tests {
-    use stanchion_core::steps::Object;
+    use stanchion_core::spi::Object;
     use stanchion_core::{Kind, Name, Quota};
 
     use super::*;

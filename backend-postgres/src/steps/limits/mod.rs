@@ -14,7 +14,7 @@ use sqlx::types::Uuid;
 use sqlx::{Arguments, Decode, Postgres, Row, Type};
 use stanchion_core::clock::now;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId, refused};
+use stanchion_core::spi::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId, refused};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 
 use super::PostgresSteps;

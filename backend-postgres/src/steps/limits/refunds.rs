@@ -3,7 +3,7 @@
 use sqlx::Arguments;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::PgArguments;
-use stanchion_core::steps::{Answers, Refund, refused};
+use stanchion_core::spi::{Answers, Refund, refused};
 
 use super::uuid;
 use crate::error::unexpected;

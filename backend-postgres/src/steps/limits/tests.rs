@@ -8,7 +8,7 @@ use stanchion_conformance::clock_suite;
 use stanchion_conformance::steps::drive::*;
 use stanchion_core::Ticket;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{LimitAsk, Limited, ParameterCheck, Refund, RequestId};
+use stanchion_core::spi::{LimitAsk, Limited, ParameterCheck, Refund, RequestId};
 use tokio::task::JoinSet;
 
 use super::clocked::Clocked;

@@ -1,7 +1,7 @@
 //! Dead waiters: what they cost whoever stands behind them (C27).
 
 use stanchion_conformance::steps::drive::*;
-use stanchion_core::steps::Acquire;
+use stanchion_core::spi::Acquire;
 
 use super::*;
 

@@ -16,7 +16,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgListener, PgRow};
 use sqlx::{Connection, Row};
 use stanchion_conformance::step_suite;
 use stanchion_conformance::steps::Process;
-use stanchion_core::steps::{HintBox, Object, WakeSource};
+use stanchion_core::spi::{HintBox, Object, WakeSource};
 use stanchion_core::{Result, Ticket};
 use stanchion_testbed::servers;
 use tokio::sync::Mutex;

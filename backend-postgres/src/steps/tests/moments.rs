@@ -2,7 +2,7 @@
 
 use stanchion_conformance::steps::drive::*;
 use stanchion_conformance::support::{pause, spawn, within};
-use stanchion_core::steps::{Acquire, Attach, Cancel, Force, Split};
+use stanchion_core::spi::{Acquire, Attach, Cancel, Force, Split};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Tests of the sweep and of the views.
 
 use stanchion_conformance::steps::drive::*;
-use stanchion_core::steps::{Acquire, Kept};
+use stanchion_core::spi::{Acquire, Kept};
 use tokio::task::JoinSet;
 
 use super::*;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Merged, Object, Opening,
     Probed, RequestId, Surveyed,
 };

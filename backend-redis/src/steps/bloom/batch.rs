@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use stanchion_core::steps::{BloomAsk, BloomCall, Known, Life, Object, Opening, Probed, RequestId};
+use stanchion_core::spi::{BloomAsk, BloomCall, Known, Life, Object, Opening, Probed, RequestId};
 use stanchion_core::{Name, Result};
 
 use super::call::{Entry, packed};

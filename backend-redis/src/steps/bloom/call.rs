@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::Result;
 use stanchion_core::clock::now;
-use stanchion_core::steps::{Answers, Object, refused};
+use stanchion_core::spi::{Answers, Object, refused};
 
 use crate::error::unexpected;
 use crate::keys::stripe_of;

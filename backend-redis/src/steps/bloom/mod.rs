@@ -6,7 +6,7 @@ mod record;
 
 use async_trait::async_trait;
 use stanchion_core::Result;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Answers, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, Known, Merge, Merged, Object,
     Opening, Probed, RequestId, Survey, Surveyed,
 };

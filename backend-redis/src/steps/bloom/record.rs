@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stanchion_core::Result;
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::steps::{Known, Life};
+use stanchion_core::spi::{Known, Life};
 
 use crate::error::unexpected;
 use crate::steps::reply::Reply;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::steps::Object;
+use stanchion_core::spi::Object;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How long a name counts as busy after the fast path refused it; the scripts keep it a hash for as long.

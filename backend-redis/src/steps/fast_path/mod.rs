@@ -8,7 +8,7 @@ mod semaphores;
 use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::clock::micros;
-use stanchion_core::steps::{Acquire, Acquired, Answers, Exchange, Exchanged, Kept, Object, Renew};
+use stanchion_core::spi::{Acquire, Acquired, Answers, Exchange, Exchanged, Kept, Object, Renew};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 
 pub(crate) use self::busy::Busy;

@@ -1,7 +1,7 @@
 //! The fast scripts of mutexes.
 
 use redis::Cmd;
-use stanchion_core::steps::{Exchange, Exchanged, Kept, Renew};
+use stanchion_core::spi::{Exchange, Exchanged, Kept, Renew};
 
 use super::super::call::Step;
 use super::super::permits::shortest;

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::clock::micros;
-use stanchion_core::steps::{Exchange, Exchanged, Kept, Renew};
+use stanchion_core::spi::{Exchange, Exchanged, Kept, Renew};
 
 use super::super::call::Step;
 use super::super::permits::shortest;

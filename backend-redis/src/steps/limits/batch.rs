@@ -2,8 +2,8 @@
 
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::steps::limit_batch::{CallRun, NameBatch};
-use stanchion_core::steps::{LimitAsk, LimitCall, Limited, RequestId};
+use stanchion_core::spi::limit_batch::{CallRun, NameBatch};
+use stanchion_core::spi::{LimitAsk, LimitCall, Limited, RequestId};
 
 use crate::error::unexpected;
 use crate::steps::reply::Reply;
@@ -44,8 +44,8 @@ fn read(batch: &NameBatch<'_>, answer: &str, elapsed: u64) -> Option<Vec<Limited
 
 #[cfg(test)]
 mod tests {
-    use stanchion_core::steps::limit_batch::by_name;
-    use stanchion_core::steps::{Object, ParameterCheck};
+    use stanchion_core::spi::limit_batch::by_name;
+    use stanchion_core::spi::{Object, ParameterCheck};
     use stanchion_core::{Kind, Name, Quota};
 
     use super::*;

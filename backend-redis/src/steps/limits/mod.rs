@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::limit_batch::by_name;
-use stanchion_core::steps::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId};
+use stanchion_core::spi::limit_batch::by_name;
+use stanchion_core::spi::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId};
 
 use super::RedisSteps;
 use super::call::Step;

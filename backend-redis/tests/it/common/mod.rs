@@ -14,7 +14,7 @@ use redis::aio::MultiplexedConnection;
 pub(crate) use stanchion_conformance::steps::Process;
 pub(crate) use stanchion_conformance::steps::drive::*;
 use stanchion_conformance::stopwatch::Stopwatch;
-use stanchion_core::steps::{Acquire, Acquired};
+use stanchion_core::spi::{Acquire, Acquired};
 use stanchion_core::{FencingToken, Ticket, Ttl};
 use stanchion_redis::{RedisBuilder, RedisStore, StepsOfStore};
 use stanchion_testbed::servers::{self, RedisOptions, RedisServer};

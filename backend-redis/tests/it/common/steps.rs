@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use stanchion_campaign::Outage;
 use stanchion_conformance::steps::{Outages, Process, StepHarness, Tally};
 use stanchion_core::Kind;
-use stanchion_core::steps::Object;
+use stanchion_core::spi::Object;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
 use super::{Fixture, PATIENT, driven};

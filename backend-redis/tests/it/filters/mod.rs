@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Object, Opening, Probed,
     RequestId, Survey, Surveyed,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::micros;
-use stanchion_core::steps::ProcessId;
+use stanchion_core::spi::ProcessId;
 
 use crate::mistake::Mistake;
 

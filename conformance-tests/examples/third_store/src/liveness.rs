@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use stanchion_core::Ttl;
-use stanchion_core::steps::ProcessId;
+use stanchion_core::spi::ProcessId;
 
 /// Time after which the waiters of an unheard process are passed over, in µs. The engine polls three times in this
 /// time.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stanchion_core::Ttl;
 use stanchion_core::clock::micros;
-use stanchion_core::steps::ProcessId;
+use stanchion_core::spi::ProcessId;
 
 use crate::client::Client;
 use crate::liveness::Liveness;

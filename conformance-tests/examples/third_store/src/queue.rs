@@ -1,7 +1,7 @@
 //! The waiters of a name, and which of them may be granted (C16).
 
 use stanchion_core::Ticket;
-use stanchion_core::steps::{Acquire, Polled};
+use stanchion_core::spi::{Acquire, Polled};
 
 use crate::moment::Moment;
 use crate::record::{QueuedWaiter, Record};

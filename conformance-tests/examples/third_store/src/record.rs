@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, ParameterCheck, ProcessId, Release, Renew,
 };
 use stanchion_core::{FencingToken, Holder, Inspection, OnMismatch, Result, Ticket};

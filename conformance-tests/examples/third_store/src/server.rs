@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, now, wall_micros};
-use stanchion_core::steps::{Object, ProcessId};
+use stanchion_core::spi::{Object, ProcessId};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, MutexGuard};

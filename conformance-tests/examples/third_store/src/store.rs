@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::{Background, Engine, StepsWrap};
-use stanchion_core::steps::{PermitSteps, Steps, WakeSource};
+use stanchion_core::spi::{PermitSteps, Steps, WakeSource};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,

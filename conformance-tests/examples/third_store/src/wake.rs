@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::sleep;
-use stanchion_core::steps::{Chore, Object, Reports, WakeSource};
+use stanchion_core::spi::{Chore, Object, Reports, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;

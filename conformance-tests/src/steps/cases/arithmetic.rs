@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use stanchion_core::limiter::{Bucket, ExactQuota, GOLDEN, MAX, Reserved, Verdict};
-use stanchion_core::steps::{LimitAsk, Limited, ParameterCheck};
+use stanchion_core::spi::{LimitAsk, Limited, ParameterCheck};
 use stanchion_core::{OnMismatch, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;

@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Cancel, Exchange, Kept, Object, ParameterCheck, Release, Renew,
 };
 use stanchion_core::{FencingToken, Kind, OnMismatch};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stanchion_core::OnMismatch;
 use stanchion_core::clock::now;
-use stanchion_core::steps::{Acquire, Acquired, ParameterCheck};
+use stanchion_core::spi::{Acquire, Acquired, ParameterCheck};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

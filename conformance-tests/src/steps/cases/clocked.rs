@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{LimitAsk, LimitCall, Limited, Refund, RequestId};
+use stanchion_core::spi::{LimitAsk, LimitCall, Limited, Refund, RequestId};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::task::JoinSet;
 

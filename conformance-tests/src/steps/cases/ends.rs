@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stanchion_core::Ticket;
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{Acquire, Acquired, Attach, Force, Kept, Release};
+use stanchion_core::spi::{Acquire, Acquired, Attach, Force, Kept, Release};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{LimitAsk, LimitCall, Limited, ParameterCheck, Refund, RequestId};
+use stanchion_core::spi::{LimitAsk, LimitCall, Limited, ParameterCheck, Refund, RequestId};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::task::JoinSet;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now, sleep, wall_micros};
-use stanchion_core::steps::{Acquire, Acquired, Kept, Usage};
+use stanchion_core::spi::{Acquire, Acquired, Kept, Usage};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

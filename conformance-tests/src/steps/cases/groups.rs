@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stanchion_core::Ticket;
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{Acquire, Acquired, Ending, Force, Kept, Looked};
+use stanchion_core::spi::{Acquire, Acquired, Ending, Force, Kept, Looked};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{Acquire, Acquired, Kept, List, ListPart, Refund};
+use stanchion_core::spi::{Acquire, Acquired, Kept, List, ListPart, Refund};
 use stanchion_core::{ErrorKind, Kind, Listed, Ticket};
 
 use super::super::drive::*;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stanchion_core::Ttl;
 use stanchion_core::clock::{Instant, now, sleep};
-use stanchion_core::steps::{Acquire, Acquired, Object};
+use stanchion_core::spi::{Acquire, Acquired, Object};
 
 use super::super::drive::*;
 use super::super::harness::{Outages, Process, StepHarness};

@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use stanchion_core::Ticket;
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{Acquire, Acquired, Attach, Cancel, Ending, Force, Kept, Object, Release};
+use stanchion_core::spi::{Acquire, Acquired, Attach, Cancel, Ending, Force, Kept, Object, Release};
 
 use super::super::drive::*;
 use super::super::harness::{Process, StepHarness};

@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 use super::harness::{ClockHarness, StepHarness};
 use crate::case::Case;
 
-/// The list of cases about [`PermitSteps`](stanchion_core::steps::PermitSteps).
+/// The list of cases about [`PermitSteps`](stanchion_core::spi::PermitSteps).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_permit_step_case {
@@ -111,7 +111,7 @@ macro_rules! for_each_permit_step_case {
     };
 }
 
-/// The list of cases about [`GroupSteps`](stanchion_core::steps::GroupSteps), and the members they count.
+/// The list of cases about [`GroupSteps`](stanchion_core::spi::GroupSteps), and the members they count.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_group_step_case {
@@ -140,7 +140,7 @@ macro_rules! for_each_group_step_case {
     };
 }
 
-/// The list of cases about [`LimitSteps`](stanchion_core::steps::LimitSteps), by the store's own clock.
+/// The list of cases about [`LimitSteps`](stanchion_core::spi::LimitSteps), by the store's own clock.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_limit_step_case {
@@ -159,7 +159,7 @@ macro_rules! for_each_limit_step_case {
     };
 }
 
-/// The list of cases about [`ListSteps`](stanchion_core::steps::ListSteps), of a store that has all other steps.
+/// The list of cases about [`ListSteps`](stanchion_core::spi::ListSteps), of a store that has all other steps.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_list_step_case {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{Acquire, Acquired, Kept};
+use stanchion_core::spi::{Acquire, Acquired, Kept};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use stanchion_core::clock::sleep;
-use stanchion_core::steps::{Acquire, Acquired, Attach, Force, Object, ParameterCheck, Split};
+use stanchion_core::spi::{Acquire, Acquired, Attach, Force, Object, ParameterCheck, Split};
 use stanchion_core::{Kind, OnMismatch, Result, Ticket};
 
 use super::super::drive::*;

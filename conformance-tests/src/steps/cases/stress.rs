@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{Acquire, Acquired, Attach, Kept};
+use stanchion_core::spi::{Acquire, Acquired, Attach, Kept};
 use stanchion_core::{FencingToken, Ticket};
 use tokio::task::JoinSet;
 

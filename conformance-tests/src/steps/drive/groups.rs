@@ -1,6 +1,6 @@
 //! Wait groups, driven by their steps.
 
-use stanchion_core::steps::{Acquire, Ending, Kept, Look, Looked, NO_LIMIT, Object, Release, Split};
+use stanchion_core::spi::{Acquire, Ending, Kept, Look, Looked, NO_LIMIT, Object, Release, Split};
 use stanchion_core::{Kind, Name, Ticket};
 
 use super::super::Process;
@@ -58,7 +58,7 @@ pub async fn generation(process: &Process, object: &Object, ending: Ending) {
 }
 
 /// Returns a split into as many members as the whole weighs, with leases of 30 s. For a whole of
-/// [`MAX_SPLIT`](stanchion_core::steps::MAX_SPLIT) at most.
+/// [`MAX_SPLIT`](stanchion_core::spi::MAX_SPLIT) at most.
 #[must_use]
 pub fn split_of(whole: &Acquire) -> Split {
     split_off(whole, whole.weight)

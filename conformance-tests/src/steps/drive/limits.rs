@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::limiter::{ExactQuota, MAX, Reserved, Verdict};
-use stanchion_core::steps::{LimitAsk, Limited, Object, RequestId};
+use stanchion_core::spi::{LimitAsk, Limited, Object, RequestId};
 use stanchion_core::{Kind, Name, Quota, Ticket};
 
 /// A second, in µs.

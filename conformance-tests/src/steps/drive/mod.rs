@@ -9,7 +9,7 @@ mod rig;
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Kept, Object, ParameterCheck, Polled,
     Release, Renew,
 };

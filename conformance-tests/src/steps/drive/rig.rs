@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stanchion_core::Ticket;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, Refund, RequestId,
 };
 

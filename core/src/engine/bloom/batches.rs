@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use crate::clock::now;
 use crate::clock::{sleep, timeout_at};
 use crate::engine::sending::batching::{BatchContext, BatchedStep};
-use crate::steps::{Answers, BloomAsk, BloomCall, BloomSteps, Probed, RequestId, refused};
+use crate::spi::{Answers, BloomAsk, BloomCall, BloomSteps, Probed, RequestId, refused};
 use crate::{Error, ErrorKind, Result, Ticket};
 
 /// Bloom filter calls that leave in one request.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::batches::BloomBatches;
 use crate::engine::sending::batching::Batcher;
-use crate::steps::BloomSteps;
+use crate::spi::BloomSteps;
 
 /// The steps, and the batcher in front of them.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
+use crate::api::options::check_items;
 use crate::bloom::{FilterTerms, Shape};
 use crate::engine::bloom::batches::MAX_ITEMS;
 use crate::engine::bloom::filtering::Filtering;
 use crate::engine::shared::EngineHandle;
-use crate::options::check_items;
-use crate::steps::{BloomAsk, BloomCall, Known, Object, Opening, Probed};
+use crate::spi::{BloomAsk, BloomCall, Known, Object, Opening, Probed};
 use crate::{BloomFilter, BloomOptions, Error, ErrorKind, OnMismatch, Result, Ticket};
 
 /// A Bloom filter.

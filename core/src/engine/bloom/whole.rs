@@ -2,7 +2,7 @@
 
 use super::handle::Filter;
 use crate::bloom::{self, Shape};
-use crate::steps::{CHUNK_BYTES, ChunkRead, Known, Merge, Merged, Object, Survey, Surveyed};
+use crate::spi::{CHUNK_BYTES, ChunkRead, Known, Merge, Merged, Object, Survey, Surveyed};
 use crate::{Error, ErrorKind, Kind, Name, Result};
 
 /// Maximum number of attempts of an import or a union that the filter's end interrupts.

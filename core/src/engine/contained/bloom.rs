@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Contained;
 use crate::Result;
-use crate::steps::{
+use crate::spi::{
     Answers, BloomCall, BloomSteps, ChunkRead, Known, Merge, Merged, Object, Probed, RequestId, Surveyed,
 };
 

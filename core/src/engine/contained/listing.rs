@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Contained;
 use crate::Result;
-use crate::steps::{List, ListPart, ListSteps};
+use crate::spi::{List, ListPart, ListSteps};
 
 #[async_trait]
 impl ListSteps for Contained<dyn ListSteps> {

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use crate::clock::timeout_at;
 use crate::engine::timing::engine_now as now;
-use crate::events::{LossCause, LostHold};
-use crate::metering::Meter;
-use crate::steps::Object;
+use crate::observe::events::{LossCause, LostHold};
+use crate::observe::metering::Meter;
+use crate::spi::Object;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, Notify};
 use crate::{Ticket, Ttl};

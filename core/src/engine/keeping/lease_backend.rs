@@ -12,7 +12,7 @@ use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared, release_of};
 use crate::engine::timing::ATTEMPTS;
 use crate::engine::timing::engine_now as now;
-use crate::steps::{Attach, Attached, Ending, Kept, Object, Release};
+use crate::spi::{Attach, Attached, Ending, Kept, Object, Release};
 use crate::{Detached, Error, ErrorKind, FencingToken, HoldBackend, Result, Ticket, Ttl};
 
 /// The backend of one hold. It keeps the engine alive.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::Ticket;
 use crate::engine::keeping::hold::LeaseHold;
-use crate::steps::{Force, Object};
+use crate::spi::{Force, Object};
 use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// Maximum time by which a hold is renewed early, together with others.

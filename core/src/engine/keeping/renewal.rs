@@ -12,7 +12,7 @@ use crate::clock::wait_until;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::shared::Shared;
 use crate::engine::timing::renewal_interval;
-use crate::steps::{Kept, PermitSteps, Renew, Steps};
+use crate::spi::{Kept, PermitSteps, Renew, Steps};
 use crate::sync::spawn;
 
 /// Maximum number of holds in one step call.

@@ -10,7 +10,7 @@ use crate::ErrorKind;
 use crate::clock::now;
 use crate::clock::sleep;
 use crate::engine::sending::batching::{BatchContext, BatchedStep};
-use crate::steps::{Answers, LimitAsk, LimitCall, LimitSteps, Limited, ParameterCheck};
+use crate::spi::{Answers, LimitAsk, LimitCall, LimitSteps, Limited, ParameterCheck};
 
 /// Limiter calls that leave in one request.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ fn in_doubt(answer: &crate::Result<Limited>) -> bool {
 mod tests {
     use super::*;
     use crate::limiter::ExactQuota;
-    use crate::steps::{Object, Refund, RequestId};
+    use crate::spi::{Object, Refund, RequestId};
     use crate::{Error, Kind, Name, Quota, Result, Ticket};
 
     /// A store whose answers are all lost.

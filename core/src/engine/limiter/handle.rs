@@ -9,8 +9,8 @@ use crate::clock::{micros, now};
 use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
 use crate::limiter::{ExactQuota, MAX, Verdict};
-use crate::metering::Meter;
-use crate::steps::{LimitAsk, LimitCall, Limited, Object, ParameterCheck};
+use crate::observe::metering::Meter;
+use crate::spi::{LimitAsk, LimitCall, Limited, Object, ParameterCheck};
 use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota, Reservation, Result};
 use async_trait::async_trait;
 

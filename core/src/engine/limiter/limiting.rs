@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::batches::LimitBatches;
 use super::local::Locals;
 use crate::engine::sending::batching::Batcher;
-use crate::steps::{LimitSteps, Object};
+use crate::spi::{LimitSteps, Object};
 use crate::{Error, Result, Ticket};
 
 /// The state shared by all limiters of one store object.

@@ -11,7 +11,7 @@ use crate::clock::{sleep, sleep_until, timeout_at};
 use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
 use crate::engine::timing::engine_now as now;
-use crate::steps::{Object, Refund};
+use crate::spi::{Object, Refund};
 use crate::{Error, ErrorKind, ReservationBackend, Result, Ticket};
 
 /// Pause between two attempts of a cancel.

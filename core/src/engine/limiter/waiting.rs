@@ -13,7 +13,7 @@ use crate::clock::{sleep, sleep_until};
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::timing::{ANSWER_GRACE, FIRST_PAUSE, MAXIMUM_PAUSE};
 use crate::limiter::MAX;
-use crate::steps::{LimitAsk, Limited};
+use crate::spi::{LimitAsk, Limited};
 use crate::{Error, ErrorKind, Reservation, Result, Ticket};
 
 /// Later than any request ends.

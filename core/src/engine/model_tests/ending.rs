@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::store::{Heard, Store, object};
 use crate::clock::now;
-use crate::engine::availability::Outages;
-use crate::engine::call_runtime::CallRuntime;
 use crate::engine::contained::Containment;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared};
 use crate::engine::taking::acquire::{Grant, into_hold};
 use crate::engine::{Engine, serve};
+use crate::observe::availability::Outages;
+use crate::runtime::call_runtime::CallRuntime;
 use crate::sync::model::{Time, beside, draw, explore, pause};
 use crate::{Capabilities, ErrorKind, FencingToken, HoldOptions, MutexGuard, MutexMode, Ticket, Ttl};
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::store::object;
 use crate::clock::now;
 use crate::engine::keeping::hold::LeaseHold;
-use crate::events::LossCause;
+use crate::observe::events::LossCause;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::model::{LateSignals, Time, beside, draw, exhaust, explore, pause};
 use crate::{Ticket, Ttl};

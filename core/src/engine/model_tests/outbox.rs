@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::store::{Heard, Store, object};
 use crate::clock::now;
 use crate::engine::sending::outbox::{Message, Outbox};
-use crate::steps::{Cancel, Ending, Release};
+use crate::spi::{Cancel, Ending, Release};
 use crate::sync::model::{LateSignals, Time, beside, draw, explore, pause};
 use crate::{Ticket, Ttl};
 

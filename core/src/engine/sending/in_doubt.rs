@@ -7,7 +7,7 @@ use crate::engine::sending::outbox::Message;
 use crate::engine::shared::EngineHandle;
 use crate::engine::timing::engine_now as now;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
-use crate::steps::{Ending, Object, Release};
+use crate::spi::{Ending, Object, Release};
 use crate::{Ticket, Ttl};
 
 /// An acquisition of which the store may have executed a request. Dropped in that state, it queues the cancel (C4).

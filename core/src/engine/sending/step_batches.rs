@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::Result;
 use crate::engine::sending::batching::{BatchContext, BatchedStep, Batcher};
-use crate::steps::{
+use crate::spi::{
     Acquire, Acquired, Answers, Exchange, Exchanged, GroupSteps, Kept, Look, Looked, PermitSteps, Release,
 };
 

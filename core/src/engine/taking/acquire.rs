@@ -13,7 +13,7 @@ use crate::engine::shared::EngineHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::timing::{ATTEMPTS, FIRST_PAUSE};
 use crate::engine::waiting::waiters::{Queued, WakeUp};
-use crate::steps::{Acquire, Acquired, NO_LIMIT, Object, ParameterCheck};
+use crate::spi::{Acquire, Acquired, NO_LIMIT, Object, ParameterCheck};
 use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result};
 
 /// A grant that no [`Hold`] owns yet.

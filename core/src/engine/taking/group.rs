@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use crate::api::options::check_members;
 use crate::clock::now;
 use crate::clock::wait_until;
 use crate::engine::keeping::lease_backend::release_with_retry;
@@ -20,8 +21,7 @@ use crate::engine::timing::FIRST_PAUSE;
 use crate::engine::waiting::generation_end::End;
 use crate::engine::waiting::group_waiters::Interest;
 use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
-use crate::options::check_members;
-use crate::steps::{Ending, GroupSteps, Kept, Look, Looked, MAX_SPLIT, Release, Split};
+use crate::spi::{Ending, GroupSteps, Kept, Look, Looked, MAX_SPLIT, Release, Split};
 use crate::{Detached, Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
 
 /// A wait group as one caller uses it.

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use crate::audit::ForcedRelease;
+use crate::api::options::check_count;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
 use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, wait_for_room};
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::taking::wait_record::WaitRecord;
-use crate::events::LossCause;
-use crate::metering::Meter;
-use crate::options::check_count;
-use crate::steps::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck, Usage};
+use crate::observe::audit::ForcedRelease;
+use crate::observe::events::LossCause;
+use crate::observe::metering::Meter;
+use crate::spi::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck, Usage};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::clock::now;
 use crate::engine::taking::handle::ObjectHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
-use crate::events::{EndedWait, WaitOutcome};
+use crate::observe::events::{EndedWait, WaitOutcome};
 
 /// An acquisition under way. One that is dropped was cancelled.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::clock::now;
-use crate::steps::Looked;
+use crate::spi::Looked;
 use crate::{Error, ErrorKind, Outcome, Result};
 
 /// Time without an answer after which the store counts as away: the maximum poll floor.

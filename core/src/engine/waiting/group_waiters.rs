@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::clock::now;
 use crate::engine::timing::{AFTER_EXPIRY, POLL_INTERVAL};
 use crate::engine::waiting::generation_end::{End, GenerationEnd};
-use crate::steps::{Look, Looked, Object, WakeSource};
+use crate::spi::{Look, Looked, Object, WakeSource};
 use crate::{Result, Ticket};
 
 /// A look of the engine's thread at one generation.

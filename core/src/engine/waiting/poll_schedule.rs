@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::engine::timing::POLL_INTERVAL;
-use crate::steps::Object;
+use crate::spi::Object;
 
 /// A poll that is due within this time is made with those that are due now.
 const SLACK: Duration = Duration::from_millis(20);

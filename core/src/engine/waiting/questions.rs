@@ -14,7 +14,7 @@ use crate::engine::shared::Shared;
 use crate::engine::timing::{AFTER_EXPIRY, FAR_POLL_INTERVAL, POLL_INTERVAL};
 use crate::engine::waiting::group_waiters::DueLook;
 use crate::engine::waiting::poll_schedule::{PollSchedule, Round};
-use crate::steps::{GroupSteps, Look, Object, PermitSteps, Polled};
+use crate::spi::{GroupSteps, Look, Object, PermitSteps, Polled};
 use crate::sync::JoinSet;
 use crate::{Result, Ttl};
 

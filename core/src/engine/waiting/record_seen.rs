@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 
 use crate::engine::timing::engine_now as now;
-use crate::steps::Looked;
+use crate::spi::Looked;
 use crate::{Error, ErrorKind, Result};
 
 /// A record that was seen with members.

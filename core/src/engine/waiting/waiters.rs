@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::Ticket;
 use crate::clock::now;
 use crate::engine::timing::LIVENESS;
-use crate::steps::{Object, Polled, WakeSource};
+use crate::spi::{Object, Polled, WakeSource};
 use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// Wakes one waiter. It remembers one wake-up.

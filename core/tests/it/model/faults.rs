@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use stanchion_core::steps::{Acquire, Object};
+use stanchion_core::spi::{Acquire, Object};
 use stanchion_core::{Error, ErrorKind, Result, Ttl};
 use tokio::time::{Instant, sleep};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Answers, BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, MAX_POSITIONS, Merge,
     Merged, Object, Opening, Probed, RequestId, Survey, Surveyed, refused,
 };

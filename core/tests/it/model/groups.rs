@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
 use async_trait::async_trait;
-use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, MAX_SPLIT, Object, Split, refused};
+use stanchion_core::spi::{Answers, GroupSteps, Look, Looked, MAX_SPLIT, Object, Split, refused};
 use stanchion_core::{Outcome, Result, Ticket};
 use tokio::time::Instant;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use async_trait::async_trait;
 use stanchion_core::limiter::{Bucket, ExactQuota};
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Answers, LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, Refund, RequestId, refused,
 };
 use stanchion_core::{Error, ErrorKind, OnMismatch, Result, Ticket};

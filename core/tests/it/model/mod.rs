@@ -10,7 +10,6 @@
 
 pub mod drop_after;
 pub mod faults;
-#[cfg(feature = "bloom")]
 pub mod filters;
 mod groups;
 mod limits;
@@ -23,9 +22,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::steps::{
-    Answers, GroupSteps, LimitSteps, Object, PermitSteps, Steps, WakeSource, refused,
-};
+use stanchion_core::spi::{Answers, GroupSteps, LimitSteps, Object, PermitSteps, Steps, WakeSource, refused};
 use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ticket};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
@@ -59,7 +56,6 @@ pub struct Record {
 pub struct Model {
     pub records: Mutex<HashMap<Object, Record>>,
     pub limits: limits::Limits,
-    #[cfg(feature = "bloom")]
     pub filters: filters::Filters,
     pub faults: Faults,
     token: AtomicU64,
@@ -106,7 +102,6 @@ impl Model {
         Arc::new(Self {
             records: Mutex::default(),
             limits: limits::Limits::new(),
-            #[cfg(feature = "bloom")]
             filters: filters::Filters::default(),
             faults: Faults::default(),
             token: AtomicU64::new(0),
@@ -120,10 +115,7 @@ impl Model {
         let mut steps = Steps::new(permits, request_timeout);
         steps.groups = Some(Arc::clone(self) as Arc<dyn GroupSteps>);
         steps.limits = Some(Arc::clone(self) as Arc<dyn LimitSteps>);
-        #[cfg(feature = "bloom")]
-        {
-            steps.bloom = Some(Arc::clone(self) as Arc<dyn stanchion_core::steps::BloomSteps>);
-        }
+        steps.bloom = Some(Arc::clone(self) as Arc<dyn stanchion_core::spi::BloomSteps>);
         steps
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 
 use async_trait::async_trait;
-use stanchion_core::steps::{
+use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, ParameterCheck,
     PermitSteps, Polled, Release, Renew, refused,
 };

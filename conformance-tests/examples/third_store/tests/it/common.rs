@@ -13,7 +13,7 @@ use stanchion_conformance::gaps::cannot_show;
 use stanchion_conformance::steps::{Outages, Process, StepHarness};
 use stanchion_core::Store;
 use stanchion_core::engine::StepsWrap;
-use stanchion_core::steps::{Object, Steps};
+use stanchion_core::spi::{Object, Steps};
 use third_store::{Client, Mistake, Retention, Server};
 use tokio::sync::oneshot;
 use tokio::time::sleep;

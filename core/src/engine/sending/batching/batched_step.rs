@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::steps::{Answers, RequestId};
+use crate::spi::{Answers, RequestId};
 
 /// A step that sends many callers' requests at once.
 #[async_trait]

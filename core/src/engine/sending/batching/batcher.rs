@@ -11,7 +11,7 @@ use super::lane::{Admission, Lane, SendSlot};
 use crate::clock::now;
 use crate::clock::timeout_at;
 use crate::engine::contained::short;
-use crate::steps::RequestId;
+use crate::spi::RequestId;
 use crate::{Error, ErrorKind, Result};
 
 /// Number of lanes from which on idle lanes are dropped.
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
     use crate::clock::now;
-    use crate::steps::Answers;
+    use crate::spi::Answers;
 
     /// A step whose calls have the lane that they name, and are answered with the id of their request.
     #[derive(Debug)]

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::batched_step::{BatchContext, BatchedStep};
 use crate::clock::now;
 use crate::engine::contained::short;
-use crate::steps::RequestId;
+use crate::spi::RequestId;
 use crate::{Result, Ticket};
 
 /// Time after which a request that is still under way delays the others no longer.

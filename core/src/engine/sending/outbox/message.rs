@@ -3,7 +3,7 @@
 use std::mem::{Discriminant, discriminant};
 
 use crate::Ticket;
-use crate::steps::{Cancel, Refund, Release, Steps};
+use crate::spi::{Cancel, Refund, Release, Steps};
 
 /// The messages of one kind to one lane: they leave together, one request at a time, independent of other channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

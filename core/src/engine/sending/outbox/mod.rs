@@ -20,7 +20,7 @@ use self::queue::{Entry, Queue};
 use crate::ErrorKind;
 use crate::clock::now;
 use crate::clock::sleep;
-use crate::steps::{Answers, Steps};
+use crate::spi::{Answers, Steps};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
 

@@ -177,7 +177,7 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::clock::now;
-    use crate::steps::{Cancel, Ending, Object, Release};
+    use crate::spi::{Cancel, Ending, Object, Release};
     use crate::{Kind, Name, Ttl};
 
     fn object() -> Object {

@@ -44,7 +44,6 @@ pub fn check_members(count: u32) -> Result<()> {
 /// Maximum number of items of one call on a Bloom filter ([C27]).
 ///
 /// [C27]: crate::contract#c27
-#[cfg(feature = "bloom")]
 const MAX_ITEMS: usize = 10_000;
 
 /// Checks the number of items of one call on a Bloom filter ([C27]).
@@ -53,7 +52,6 @@ const MAX_ITEMS: usize = 10_000;
 /// `InvalidArgument` if it is more than 10,000.
 ///
 /// [C27]: crate::contract#c27
-#[cfg(feature = "bloom")]
 pub fn check_items(count: usize) -> Result<()> {
     if count <= MAX_ITEMS {
         return Ok(());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock::{Instant, real, sleep};
-use crate::metering::StoreMeter;
+use crate::observe::metering::StoreMeter;
 use crate::{Error, Result};
 
 /// Interval between two attempts of which the first failed; up to `JITTER` comes on top, so that the processes that lost a

@@ -51,7 +51,6 @@
 //! [C17]: crate::contract#c17
 //! [C27]: crate::contract#c27
 
-#[cfg(feature = "bloom")]
 mod bloom;
 mod chore;
 mod exchange;
@@ -68,7 +67,6 @@ mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "bloom")]
 pub use self::bloom::{
     BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, Known, Life, MAX_POSITIONS, Merge,
     Merged, Opening, Probed, Survey, Surveyed,
@@ -121,7 +119,6 @@ pub struct Steps {
     /// The steps of limiters, if the store offers them.
     pub limits: Option<Arc<dyn LimitSteps>>,
     /// The steps of Bloom filters, if the store offers them.
-    #[cfg(feature = "bloom")]
     pub bloom: Option<Arc<dyn BloomSteps>>,
     /// The step that lists names, if the store offers it.
     pub listing: Option<Arc<dyn ListSteps>>,
@@ -135,14 +132,6 @@ impl Steps {
     /// Makes the steps of a store that has mutexes and semaphores; set the fields of the other kinds.
     #[must_use]
     pub fn new(permits: Arc<dyn PermitSteps>, request_timeout: Duration) -> Self {
-        Self {
-            permits,
-            groups: None,
-            limits: None,
-            #[cfg(feature = "bloom")]
-            bloom: None,
-            listing: None,
-            request_timeout,
-        }
+        Self { permits, groups: None, limits: None, bloom: None, listing: None, request_timeout }
     }
 }

@@ -295,7 +295,7 @@ pub trait Semaphore: Debug + Send + Sync {
 
     /// Releases the permits of that ticket; `true` if it held any. The holder is told ([C9]).
     ///
-    /// The call leaves an event of `tracing` with the target `stanchion_core::audit`: the name, how many holds it ended, and who did it, which is
+    /// The call leaves an event of `tracing` with the target `stanchion_core::observe::audit`: the name, how many holds it ended, and who did it, which is
     /// the label in the options of this handle.
     ///
     /// # Errors

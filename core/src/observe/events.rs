@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::metering::Meter;
+use crate::observe::metering::Meter;
 use crate::{ErrorKind, Kind, Name, Ticket};
 
 /// The default of the stores' `slow_wait`: 1 s.

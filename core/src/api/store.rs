@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-#[cfg(feature = "bloom")]
 use super::{BloomFilter, BloomOptions};
 use super::{Limiter, LimiterOptions, Mutex, Semaphore, WaitGroup};
 use crate::{
@@ -110,7 +109,6 @@ pub trait Store: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "bloom")]
     fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
         options.check().and_then(|()| crate::Name::new(name))?;
         let error = Error::new(ErrorKind::Unsupported, "this store does not offer Bloom filters");

@@ -2,6 +2,7 @@
 
 mod connecting;
 mod kind;
+mod refusals;
 mod shown;
 mod url;
 

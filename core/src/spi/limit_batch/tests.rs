@@ -1,5 +1,5 @@
 use super::*;
-use crate::steps::ParameterCheck;
+use crate::spi::ParameterCheck;
 use crate::{Kind, Ticket};
 
 fn quota(burst: u64) -> ExactQuota {

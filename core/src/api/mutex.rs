@@ -219,7 +219,7 @@ pub trait Mutex: Debug + Send + Sync {
     /// Releases the name, whichever process holds it; `true` if there was a holder. The holder is told ([C9]), and its
     /// later calls affect no other holder ([M8]).
     ///
-    /// The call leaves an event of `tracing` with the target `stanchion_core::audit`: the name, how many holds it ended, and who did it, which is
+    /// The call leaves an event of `tracing` with the target `stanchion_core::observe::audit`: the name, how many holds it ended, and who did it, which is
     /// the label in the options of this handle.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ impl Capabilities {
             mutex_mode,
             wait_groups: true,
             limiters: true,
-            bloom_filters: cfg!(feature = "bloom"),
+            bloom_filters: true,
             wake_ups: true,
             namespaces: true,
             listing: true,

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use tokio::runtime::{Handle, Id};
 
 use crate::clock::is_real;
-use crate::engine::blocked_thread::BlockedThread;
-use crate::engine::runtime_mark::RuntimeMark;
+use crate::runtime::blocked_thread::BlockedThread;
+use crate::runtime::runtime_mark::RuntimeMark;
 
 /// What calls need to know of the store object that they are made on.
 #[derive(Debug)]

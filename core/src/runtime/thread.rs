@@ -11,8 +11,8 @@ use tokio::runtime::{Builder, Handle, Id};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::clock::real;
-use crate::engine::availability::Outages;
-use crate::engine::call_runtime::CallRuntime;
+use crate::observe::availability::Outages;
+use crate::runtime::call_runtime::CallRuntime;
 use crate::{Error, ErrorKind, Result};
 
 /// An engine whose last handle is dropped, with what it has still to send.

@@ -5,7 +5,6 @@
 //! has broken off between two changes of the store's own state, so that nothing the store says can be relied on: the store
 //! object is closed, which loses its guards and ends all waiting, and every later call says why.
 
-#[cfg(feature = "bloom")]
 mod bloom;
 mod listing;
 
@@ -21,11 +20,11 @@ use futures_util::future::join_all;
 
 use crate::clock::now;
 use crate::clock::timeout;
-use crate::engine::availability::{Availability, Outages};
 use crate::engine::part_sizes::PartSizes;
 use crate::limiter::ExactQuota;
-use crate::metering::StoreMeter;
-use crate::steps::{
+use crate::observe::availability::{Availability, Outages};
+use crate::observe::metering::StoreMeter;
+use crate::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Chore, Exchange, Exchanged, Force, GroupSteps,
     Kept, LimitCall, LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew,
     Reports, RequestId, Split, Steps, Usage, WakeSource, refused,
@@ -117,7 +116,6 @@ impl Containment {
             permits: Arc::new(self.contained(steps.permits, limit)),
             groups: steps.groups.map(|groups| Arc::new(self.contained(groups, limit)) as _),
             limits: steps.limits.map(|limits| Arc::new(self.contained(limits, limit)) as _),
-            #[cfg(feature = "bloom")]
             bloom: steps.bloom.map(|bloom| Arc::new(self.contained(bloom, limit)) as _),
             listing: steps.listing.map(|listing| Arc::new(self.contained(listing, limit)) as _),
             request_timeout: limit,

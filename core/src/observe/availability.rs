@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::now;
-use crate::events::server_fields;
-use crate::metering::StoreMeter;
+use crate::observe::events::server_fields;
+use crate::observe::metering::StoreMeter;
 use crate::{Error, Kind};
 
 /// Time without an answer from which on the store is away. A lost reply alone is no outage.
