@@ -15,7 +15,7 @@ use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{POLL_FLOOR, definite, eventually, pause, spawn, within};
 use stanchion_core::spi::{
-    Acquired, LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, PermitSteps, RequestId,
+    Acquired, Decide, LimitAsk, LimitSteps, Limited, Object, ParameterCheck, PermitSteps, RequestId,
 };
 use stanchion_core::{
     ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Name, Quota, Result, Store, Ticket,
@@ -232,9 +232,15 @@ async fn l1_a_batch_that_goes_in_parts_charges_what_it_admits() {
     let call = |name: &str| {
         let object = Object { kind: Kind::Limiter, name: Name::new(name).unwrap() };
         let quota = quota.validate().unwrap();
-        LimitCall { object, quota, check: ParameterCheck::Follow, ask: LimitAsk::Take { cost: 1 } }
+        Decide {
+            id: RequestId::NONE,
+            object,
+            quota,
+            check: ParameterCheck::Follow,
+            ask: LimitAsk::Take { cost: 1 },
+        }
     };
-    let mut id = RequestId { lane: Ticket::random(), number: 0 };
+    let mut id = RequestId { sequence: Ticket::random(), number: 0 };
     let mut admitted = 0;
     let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
     for delay in (0..40).map(|round| Duration::from_millis(round * 10)) {

@@ -13,7 +13,7 @@ use crate::common::*;
 use crate::filters::*;
 use stanchion_conformance::support::{definite, within};
 use stanchion_core::ErrorKind;
-use stanchion_core::spi::{BloomAsk, BloomCall, BloomSteps, Merged, Probed};
+use stanchion_core::spi::{BloomSteps, Merged, Probe, ProbeItems, Probed};
 use stanchion_testbed::servers::RedisOptions;
 
 /// A capacity that takes 12 pages of 1 MiB, the last one shorter.
@@ -189,7 +189,7 @@ async fn b3_a_batch_is_few_calls_of_the_server() {
         let made = fixture.calls().await - before - idle;
         assert!(made <= calls + 1, "{made} calls for {size} items");
     }
-    let ask = BloomAsk::Contains(Vec::new());
-    let nothing = BloomCall { of: filter.opening(), ask };
+    let ask = ProbeItems::Contains(Vec::new());
+    let nothing = Probe { of: filter.opening(), ask };
     assert!(matches!(filter.probe(nothing).await, Probed::Told { answers, .. } if answers.is_empty()));
 }

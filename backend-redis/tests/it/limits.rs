@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::*;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::spi::{LimitAsk, LimitCall, Limited, ParameterCheck, Refund, RequestId};
+use stanchion_core::spi::{Decide, LimitAsk, Limited, ParameterCheck, Refund, RequestId};
 use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota, Store, Ticket};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
@@ -22,19 +22,19 @@ fn tens() -> ExactQuota {
     Quota::per(1, Duration::from_secs(10)).burst(10).validate().unwrap()
 }
 
-fn call(name: &str, ask: LimitAsk) -> LimitCall {
-    LimitCall { object: limiter(name), quota: tens(), check: ParameterCheck::Follow, ask }
+fn call(name: &str, ask: LimitAsk) -> Decide {
+    Decide { id: RequestId::NONE, object: limiter(name), quota: tens(), check: ParameterCheck::Follow, ask }
 }
 
-fn take(name: &str, cost: u64) -> LimitCall {
+fn take(name: &str, cost: u64) -> Decide {
     call(name, LimitAsk::Take { cost })
 }
 
-fn reserve(name: &str, ticket: Ticket, cost: u64) -> LimitCall {
+fn reserve(name: &str, ticket: Ticket, cost: u64) -> Decide {
     call(name, LimitAsk::Reserve { ticket, cost, max_wait: 1_000_000_000 })
 }
 
-async fn decide(process: &Process, id: RequestId, calls: &[LimitCall]) -> Vec<Limited> {
+async fn decide(process: &Process, id: RequestId, calls: &[Decide]) -> Vec<Limited> {
     all(process.callers.decide(id, calls).await)
 }
 
@@ -48,7 +48,7 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
     let retention = Duration::from_secs(1);
     let process =
         driven(fixture.builder().request_timeout(PATIENT).retention(retention).steps().await.unwrap());
-    let (mut lane, mut raw) = (Lane::new(), fixture.raw().await);
+    let (mut lane, mut raw) = (Sequence::new(), fixture.raw().await);
     let ticket = Ticket::random();
     decide(&process, lane.next_id(), &[take("l", 10)]).await;
     assert_eq!(fixture.keys().await.len(), 1);
@@ -84,7 +84,7 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
     }
     // Reservations that come due leave by themselves.
     let quick = Quota::per(1, Duration::from_millis(20)).burst(1).validate().unwrap();
-    let quick = |ask| LimitCall { quota: quick, ..call("quick", ask) };
+    let quick = |ask| Decide { quota: quick, ..call("quick", ask) };
     let ask = LimitAsk::Reserve { ticket, cost: 1, max_wait: 1_000_000 };
     decide(&process, lane.next_id(), &[quick(LimitAsk::Take { cost: 1 }), quick(ask)]).await;
     let of_quick = || async { fixture.keys().await.iter().filter(|key| key.ends_with("quick")).count() };
@@ -98,7 +98,7 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
 async fn c25_lanes_that_ended_are_taken_out() {
     let fixture = Fixture::shared();
     let (process, mut raw) = (fixture.process().await, fixture.raw().await);
-    decide(&process, Lane::new().next_id(), &[take("l", 1)]).await;
+    decide(&process, Sequence::new().next_id(), &[take("l", 1)]).await;
     let key = fixture.keys().await.remove(0);
     // Old answers, as they would be after many processes came and went.
     let bucket: String = redis::cmd("HGET").arg(&key).arg("s").query_async(&mut raw).await.unwrap();
@@ -114,10 +114,10 @@ async fn c25_lanes_that_ended_are_taken_out() {
         let (mut raw, key) = (raw.clone(), key.clone());
         async move { redis::cmd("HLEN").arg(&key).query_async::<u64>(&mut raw).await.unwrap() }
     };
-    decide(&process, Lane::new().next_id(), &[take("l", 1)]).await;
+    decide(&process, Sequence::new().next_id(), &[take("l", 1)]).await;
     assert_eq!(fields().await, 3, "the bucket and two lanes");
     for _ in 0..100 {
-        decide(&process, Lane::new().next_id(), &[take("l", 0)]).await;
+        decide(&process, Sequence::new().next_id(), &[take("l", 0)]).await;
     }
     assert_eq!(fields().await, 103, "answers younger than 60 s stay");
 }
@@ -125,7 +125,7 @@ async fn c25_lanes_that_ended_are_taken_out() {
 #[tokio::test]
 async fn c19_a_foreign_key_is_named_and_left_alone() {
     let fixture = Fixture::shared();
-    let (process, mut lane, mut raw) = (fixture.process().await, Lane::new(), fixture.raw().await);
+    let (process, mut lane, mut raw) = (fixture.process().await, Sequence::new(), fixture.raw().await);
     decide(&process, lane.next_id(), &[take("l", 1)]).await;
     let record = fixture.keys().await.remove(0);
     let places = record.replace("}:l:", "}:lz:");
@@ -160,7 +160,7 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
 #[tokio::test]
 async fn l5_a_batch_of_any_size_is_four_calls_of_the_server() {
     let (_server, fixture) = start(RedisOptions::default());
-    let (process, mut lane) = (fixture.process().await, Lane::new());
+    let (process, mut lane) = (fixture.process().await, Sequence::new());
     decide(&process, lane.next_id(), &[take("l", 1)]).await;
     let idle = fixture.calls().await;
     let idle = fixture.calls().await - idle;

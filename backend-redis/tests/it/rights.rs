@@ -15,7 +15,7 @@ use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::spi::{
-    Acquire, Attach, Cancel, Force, LimitAsk, LimitCall, Limited, Object, ParameterCheck, RequestId,
+    Acquire, Attach, Cancel, Decide, Force, LimitAsk, Limited, Object, ParameterCheck, RequestId,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
@@ -139,8 +139,8 @@ impl<'a> Rig<'a> {
     async fn decide(&self, ask: LimitAsk) -> Result<Limited> {
         let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
         let quota = Quota::per(1, TOKEN).burst(1).validate().unwrap();
-        let id = RequestId { lane: Ticket::random(), number: 1 };
-        let call = LimitCall { object, quota, check: ParameterCheck::Follow, ask };
+        let id = RequestId { sequence: Ticket::random(), number: 1 };
+        let call = Decide { id: RequestId::NONE, object, quota, check: ParameterCheck::Follow, ask };
         self.process.callers.decide(id, &[call]).await.remove(0)
     }
 

@@ -15,7 +15,9 @@ use stanchion_core::{
     WaitGroup, WaitGroupOptions,
 };
 
-use crate::faulty::{Fault, Faults, Step};
+use stanchion_core::spi::RequestKind;
+
+use crate::faulty::{Fault, Faults};
 use crate::harness::Harness;
 use crate::support::{
     CANCELLED, Cut, DEAD_IN_FRONT, EPSILON, POLL_FLOOR, beside, cannot_show, drop_after, eventually,
@@ -74,7 +76,7 @@ impl FaultSetup {
     }
 
     /// Runs a call with this fault in its requests.
-    async fn meeting<T>(&self, step: Step, fault: Fault, call: impl Future<Output = T>) -> T {
+    async fn meeting<T>(&self, step: RequestKind, fault: Fault, call: impl Future<Output = T>) -> T {
         self.faults.order(step, fault);
         let output = within(FAULTY_CALL, "a call that meets a fault", call).await;
         assert!(self.faults.is_spent(), "{step:?} was never sent");
@@ -83,7 +85,7 @@ impl FaultSetup {
 
     /// Waits until this number of cancels were executed.
     async fn withdrawn(&self, cancels: usize) {
-        let executed = || async { self.faults.executed(Step::Cancel) >= cancels };
+        let executed = || async { self.faults.executed(RequestKind::Cancel) >= cancels };
         eventually(CANCELLED, "it is withdrawn", executed).await;
     }
 }
@@ -119,7 +121,7 @@ pub(crate) async fn c2_s7_a_retried_acquire_is_one_hold(h: &dyn Harness) {
     let setup = FaultSetup::ordered(h).await;
     let [semaphore, other] = setup.semaphores(4, &HoldOptions::default());
     for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::Double] {
-        let permit = setup.meeting(Step::Acquire, fault, semaphore.acquire()).await.expect("a permit");
+        let permit = setup.meeting(RequestKind::Acquire, fault, semaphore.acquire()).await.expect("a permit");
         assert_eq!(other.available().await.expect("a number"), 3, "{fault:?}: one permit is out");
         takes(other.as_ref(), 3, fault).await;
         permit.release().await.expect("a release");
@@ -136,7 +138,7 @@ pub(crate) async fn c2_c8_a_retried_acquire_has_its_lease_anew(h: &dyn Harness) 
     let setup = FaultSetup::new(h, Faults::ordered().limit(TTL / 3)).await;
     let mutex = setup.mutex(&setup.faulty, unrenewed(TTL));
     let other = setup.mutex(&setup.other, HoldOptions::default());
-    let guard = setup.meeting(Step::Acquire, Fault::LoseReply, mutex.lock()).await.expect("a lock");
+    let guard = setup.meeting(RequestKind::Acquire, Fault::LoseReply, mutex.lock()).await.expect("a lock");
     let taken = within(TTL + DEAD_IN_FRONT + FAULTY_CALL, "the lease ends", other.lock()).await;
     assert!(!guard.is_held(), "somebody else was granted while the holder believed that it holds");
     taken.expect("a lock").release().await.expect("a release");
@@ -147,7 +149,7 @@ pub(crate) async fn c3_c4_an_attempt_in_doubt_is_unknown_and_leaves_nothing(h: &
     let setup = FaultSetup::ordered(h).await;
     let [mutex, other] = setup.mutexes();
     for (index, fault) in [Fault::LoseReply, Fault::LoseRequest, Fault::Late].into_iter().enumerate() {
-        let answer = setup.meeting(Step::Acquire, fault, mutex.try_lock()).await;
+        let answer = setup.meeting(RequestKind::Acquire, fault, mutex.try_lock()).await;
         assert_eq!(kind_of(answer), Some(ErrorKind::Unknown), "{fault:?}");
         setup.withdrawn(index + 1).await;
         becomes_free(other.as_ref()).await;
@@ -161,7 +163,7 @@ pub(crate) async fn c4_a_late_copy_of_a_dropped_acquire_is_refused(h: &dyn Harne
     // Only the drop ends the first request.
     let setup = FaultSetup::new(h, Faults::ordered().limit(FAULTY_CALL)).await;
     let [mutex, other] = setup.mutexes();
-    setup.faults.order(Step::Acquire, Fault::Late);
+    setup.faults.order(RequestKind::Acquire, Fault::Late);
     {
         let mut locking = pin!(mutex.lock());
         let sent = eventually(FAULTY_CALL, "it is sent", || async { setup.faults.late() == 1 });
@@ -176,7 +178,7 @@ pub(crate) async fn c4_a_late_copy_of_a_dropped_acquire_is_refused(h: &dyn Harne
 pub(crate) async fn c4_a_late_copy_of_a_released_acquire_is_refused(h: &dyn Harness) {
     let setup = FaultSetup::ordered(h).await;
     let [mutex, other] = setup.mutexes();
-    let guard = setup.meeting(Step::Acquire, Fault::Late, mutex.lock()).await.expect("a lock");
+    let guard = setup.meeting(RequestKind::Acquire, Fault::Late, mutex.lock()).await.expect("a lock");
     guard.release().await.expect("a release");
     is_free(other.as_ref(), "a released mutex").await;
     assert_eq!(setup.faults.late(), 1);
@@ -190,11 +192,12 @@ pub(crate) async fn c11_a_retried_release_is_told_the_same(h: &dyn Harness) {
     let [mutex, other] = setup.mutexes();
     for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::Double] {
         let guard = within(FAULTY_CALL, "a lock", mutex.lock()).await.expect("a lock");
-        setup.meeting(Step::Release, fault, guard.release()).await.expect("its own release");
+        setup.meeting(RequestKind::Release, fault, guard.release()).await.expect("its own release");
         is_free(other.as_ref(), "a released mutex").await;
-        let guard = setup.meeting(Step::Acquire, Fault::LoseReply, mutex.lock()).await.expect("a lock");
+        let guard =
+            setup.meeting(RequestKind::Acquire, Fault::LoseReply, mutex.lock()).await.expect("a lock");
         setup
-            .meeting(Step::Release, fault, guard.release())
+            .meeting(RequestKind::Release, fault, guard.release())
             .await
             .expect("its own release, named by its call");
         is_free(other.as_ref(), "a released mutex").await;
@@ -219,11 +222,12 @@ pub(crate) async fn w2_a_retried_add_counts_once(h: &dyn Harness) {
     let setup = FaultSetup::ordered(h).await;
     let [group, other] = setup.groups();
     for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::Double] {
-        let one = setup.meeting(Step::Acquire, fault, group.add()).await.expect("a member");
+        let one = setup.meeting(RequestKind::Acquire, fault, group.add()).await.expect("a member");
         assert_eq!(other.count().await.expect("a count"), 1, "{fault:?} of an add");
-        let mut members = setup.meeting(Step::Acquire, fault, group.add_many(3)).await.expect("members");
+        let mut members =
+            setup.meeting(RequestKind::Acquire, fault, group.add_many(3)).await.expect("members");
         assert_eq!(other.count().await.expect("a count"), 4, "{fault:?} of an add of many");
-        members.extend(setup.meeting(Step::Split, fault, group.add_many(2)).await.expect("members"));
+        members.extend(setup.meeting(RequestKind::Split, fault, group.add_many(2)).await.expect("members"));
         assert_eq!(other.count().await.expect("a count"), 6, "{fault:?} of a split");
         for member in members.into_iter().chain([one]) {
             member.done().await.expect("done");
@@ -240,9 +244,10 @@ pub(crate) async fn w2_a_retried_done_counts_once(h: &dyn Harness) {
         // It keeps the generation open until the end of the case.
         let last = other.add().await.expect("a member");
         let member = group.add().await.expect("a member");
-        setup.meeting(Step::Release, fault, member.done()).await.expect("done");
-        let member = setup.meeting(Step::Acquire, Fault::LoseReply, group.add()).await.expect("a member");
-        setup.meeting(Step::Release, fault, member.done()).await.expect("done, named by its call");
+        setup.meeting(RequestKind::Release, fault, member.done()).await.expect("done");
+        let member =
+            setup.meeting(RequestKind::Acquire, Fault::LoseReply, group.add()).await.expect("a member");
+        setup.meeting(RequestKind::Release, fault, member.done()).await.expect("done, named by its call");
         assert_eq!(other.count().await.expect("a count"), 1, "{fault:?}");
         last.done().await.expect("done");
         let outcome = within(FAULTY_CALL, "zero", other.wait()).await.expect("an outcome");
@@ -261,7 +266,8 @@ pub(crate) async fn l5_a_retried_decision_is_charged_once(h: &dyn Harness) {
     let [limiter, other] = [&setup.faulty, &setup.other]
         .map(|store| store.limiter(&setup.name, options.clone()).expect("a limiter"));
     for (fault, left) in [(Fault::LoseReply, 7), (Fault::LoseRequest, 4), (Fault::Double, 1)] {
-        let decision = setup.meeting(Step::Decide, fault, limiter.allow_n(3)).await.expect("a decision");
+        let decision =
+            setup.meeting(RequestKind::Decide, fault, limiter.allow_n(3)).await.expect("a decision");
         assert_eq!((decision.allowed, decision.remaining), (true, left), "{fault:?}");
         assert_eq!(other.peek().await.expect("a decision").remaining, left, "{fault:?}");
     }

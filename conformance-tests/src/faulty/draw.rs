@@ -5,7 +5,9 @@ use std::env;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Fault, Step};
+use stanchion_core::spi::RequestKind;
+
+use super::Fault;
 
 /// Draws faults at random.
 #[derive(Debug)]
@@ -26,9 +28,25 @@ impl Draw {
         Self { seed, random: StdRng::seed_from_u64(seed) }
     }
 
-    /// Draws the fault of a request; one in five gets one.
-    pub(super) fn fault(&mut self, step: Step) -> Option<Fault> {
-        if step == Step::Other {
+    /// Draws the fault of a request; one in five gets one, but for an operator's.
+    pub(super) fn fault(&mut self, kind: RequestKind) -> Option<Fault> {
+        use RequestKind as K;
+        // Requests that only read, and an operator's.
+        let is_other = matches!(
+            kind,
+            K::Inspect
+                | K::Total
+                | K::Resize
+                | K::ForceRelease
+                | K::SetQuota
+                | K::Reset
+                | K::Clear
+                | K::Survey
+                | K::Read
+                | K::List
+                | K::Ping
+        );
+        if is_other {
             return None;
         }
         match self.random.random_range(0..100) {

@@ -6,8 +6,8 @@
 //! The cases of the group `under_faults` order single faults, or draw them at random.
 //!
 //! # Time limits
-//! A lost request or reply ends with `Unknown` after the limit of the [`Faults`], or after a third of the shortest
-//! lease in the request if that is less. A client library with a silent socket does the same. So a step without a limit
+//! A lost request or reply ends with `Unknown` after the limit of the [`Faults`], or after a third of a lease in the
+//! request if that is less. A client library with a silent socket does the same. So a step without a limit
 //! by the engine does not hang. If the engine's limit is shorter, the engine ends the step first.
 //!
 //! # Doubled and late requests
@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::engine::EngineSteps;
-use stanchion_core::spi::{BloomSteps, GroupSteps, LimitSteps, ListSteps, Steps, WakeSource};
-use stanchion_core::{Error, ErrorKind, Result, Ttl};
+use stanchion_core::spi::{RequestKind, Steps, WakeSource};
+use stanchion_core::{Error, ErrorKind, Result};
 
 use self::draw::Draw;
 pub use self::steps::FaultySteps;
@@ -37,37 +37,6 @@ pub use self::wake::FaultyWake;
 
 /// Default time limit of a request without an answer.
 pub const LIMIT: Duration = Duration::from_millis(300);
-
-/// The steps that faults can be ordered for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// `PermitSteps::acquire`.
-    Acquire,
-    /// `PermitSteps::renew`.
-    Renew,
-    /// `PermitSteps::release`.
-    Release,
-    /// `PermitSteps::cancel`.
-    Cancel,
-    /// `PermitSteps::poll`.
-    Poll,
-    /// `PermitSteps::attach`.
-    Attach,
-    /// `GroupSteps::look`.
-    Look,
-    /// `GroupSteps::split`.
-    Split,
-    /// `LimitSteps::decide`.
-    Decide,
-    /// `LimitSteps::refund`.
-    Refund,
-    /// `BloomSteps::probe`.
-    Probe,
-    /// `BloomSteps::merge`.
-    Merge,
-    /// All others: steps that only read, and an operator's steps.
-    Other,
-}
 
 /// The fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +65,10 @@ pub struct Faults {
 
 #[derive(Default)]
 struct State {
-    /// The ordered faults: step and fault, in the order of the requests.
-    orders: Vec<(Step, Fault)>,
-    /// The executed steps.
-    executed: Vec<Step>,
+    /// The ordered faults: kind and fault, in the order of the requests.
+    orders: Vec<(RequestKind, Fault)>,
+    /// The executed requests.
+    executed: Vec<RequestKind>,
     late: Vec<Sending<()>>,
     no_hints: bool,
     draw: Option<Draw>,
@@ -141,9 +110,9 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Orders a fault for the next request of a step. Further orders of the same step apply to the requests after it.
-    pub fn order(&self, step: Step, fault: Fault) {
-        self.state().orders.push((step, fault));
+    /// Orders a fault for the next request of a kind. Further orders of the same kind apply to the requests after it.
+    pub fn order(&self, kind: RequestKind, fault: Fault) {
+        self.state().orders.push((kind, fault));
     }
 
     /// Returns whether all ordered faults have happened.
@@ -157,10 +126,10 @@ impl Faults {
         self.state().no_hints = true;
     }
 
-    /// Returns how often a step was executed.
+    /// Returns how often requests of a kind were executed.
     #[must_use]
-    pub fn executed(&self, step: Step) -> usize {
-        self.state().executed.iter().filter(|executed| **executed == step).count()
+    pub fn executed(&self, kind: RequestKind) -> usize {
+        self.state().executed.iter().filter(|executed| **executed == kind).count()
     }
 
     /// Returns how many late requests are in flight.
@@ -183,20 +152,15 @@ impl Faults {
         self.deliver().await;
     }
 
-    /// Returns the time limit of a request with these leases.
-    fn limit_of(&self, leases: impl Iterator<Item = Ttl>) -> Duration {
-        leases.map(Ttl::renewal).min().map_or(self.limit, |lease| lease.min(self.limit))
-    }
-
     /// Returns the fault of this request, and a late request that is executed before it.
-    fn next(&self, step: Step) -> (Option<Fault>, Option<Sending<()>>) {
+    fn next(&self, kind: RequestKind) -> (Option<Fault>, Option<Sending<()>>) {
         let mut state = self.state();
-        if let Some(place) = state.orders.iter().position(|(ordered, _)| *ordered == step) {
+        if let Some(place) = state.orders.iter().position(|(ordered, _)| *ordered == kind) {
             return (Some(state.orders.remove(place).1), None);
         }
         let State { draw: Some(draw), late, .. } = &mut *state else { return (None, None) };
         let before = draw.late(late.len()).map(|place| late.swap_remove(place));
-        (draw.fault(step), before)
+        (draw.fault(kind), before)
     }
 
     /// Sends a request with the fault that was ordered or drawn for it.
@@ -205,28 +169,28 @@ impl Faults {
     /// `Unknown` after `limit` if no answer came.
     async fn carry<T: Send + 'static>(
         &self,
-        step: Step,
+        kind: RequestKind,
         limit: Duration,
         answered_again: bool,
         send: impl Fn() -> Sending<T> + Send,
     ) -> Result<T> {
         let end = now() + limit;
-        let (fault, before) = self.next(step);
+        let (fault, before) = self.next(kind);
         if let Some(before) = before {
             before.await;
         }
         match fault {
-            None => return Ok(self.execute(step, send()).await),
+            None => return Ok(self.execute(kind, send()).await),
             Some(Fault::Delay) => {
                 sleep(limit / 4).await;
-                return Ok(self.execute(step, send()).await);
+                return Ok(self.execute(kind, send()).await);
             }
             Some(Fault::Double) => {
-                let first = self.execute(step, send()).await;
-                let second = self.execute(step, send()).await;
+                let first = self.execute(kind, send()).await;
+                let second = self.execute(kind, send()).await;
                 return Ok(if answered_again { second } else { first });
             }
-            Some(Fault::LoseReply) => drop(self.execute(step, send()).await),
+            Some(Fault::LoseReply) => drop(self.execute(kind, send()).await),
             Some(Fault::LoseRequest) => {}
             Some(Fault::Late) => {
                 let late = send();
@@ -237,9 +201,9 @@ impl Faults {
         Err(Error::new(ErrorKind::Unknown, "no answer came within the request's time limit"))
     }
 
-    async fn execute<T>(&self, step: Step, request: Sending<T>) -> T {
+    async fn execute<T>(&self, kind: RequestKind, request: Sending<T>) -> T {
         let answer = request.await;
-        self.state().executed.push(step);
+        self.state().executed.push(kind);
         answer
     }
 }
@@ -249,17 +213,6 @@ impl Faults {
 pub fn wrap(steps: EngineSteps, faults: &Arc<Faults>) -> EngineSteps {
     let EngineSteps { callers, own, wake } = steps;
     let wake = wake.map(|wake| Arc::new(FaultyWake::new(wake, faults)) as Arc<dyn WakeSource>);
-    EngineSteps { callers: wrap_steps(callers, faults), own: wrap_steps(own, faults), wake }
-}
-
-fn wrap_steps(mut steps: Steps, faults: &Arc<Faults>) -> Steps {
-    steps.permits = Arc::new(FaultySteps::new(steps.permits, faults));
-    steps.groups =
-        steps.groups.map(|groups| Arc::new(FaultySteps::new(groups, faults)) as Arc<dyn GroupSteps>);
-    steps.limits =
-        steps.limits.map(|limits| Arc::new(FaultySteps::new(limits, faults)) as Arc<dyn LimitSteps>);
-    steps.bloom = steps.bloom.map(|bloom| Arc::new(FaultySteps::new(bloom, faults)) as Arc<dyn BloomSteps>);
-    steps.listing =
-        steps.listing.map(|listing| Arc::new(FaultySteps::new(listing, faults)) as Arc<dyn ListSteps>);
-    steps
+    let faulty = |steps| Arc::new(FaultySteps::new(steps, faults)) as Arc<dyn Steps>;
+    EngineSteps { callers: faulty(callers), own: faulty(own), wake }
 }

@@ -7,27 +7,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::Ticket;
-use stanchion_core::spi::{GroupSteps, LimitSteps, ListSteps, Object, PermitSteps, Steps, WakeSource};
+use stanchion_core::spi::{Object, Steps, WakeSource};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::provided::{NoWakeUps, ProvidedSteps, lacks};
 
-/// The steps of all four primitives.
-pub trait LeaseSteps: PermitSteps + GroupSteps + LimitSteps {}
-
-impl<T: PermitSteps + GroupSteps + LimitSteps> LeaseSteps for T {}
-
 /// One store object of one process, without an engine: cases drive its steps themselves.
 #[derive(Clone, Debug)]
 pub struct Process {
     /// The steps that its callers use.
-    pub callers: Arc<dyn LeaseSteps>,
+    pub callers: Arc<dyn Steps>,
     /// The steps that its engine uses, over connections of its own.
-    pub own: Arc<dyn LeaseSteps>,
+    pub own: Arc<dyn Steps>,
     /// The source of its hints.
     pub wake: Arc<dyn WakeSource>,
-    listing: Option<Arc<dyn ListSteps>>,
     heard: Arc<Mutex<VecDeque<Ticket>>>,
 }
 
@@ -35,29 +29,16 @@ impl Process {
     /// Creates a process with these steps. The source must deliver all hints that are sent from now on, whenever it is
     /// asked: a source that must connect first has to be connected before this call.
     #[must_use]
-    pub fn new(callers: Arc<dyn LeaseSteps>, own: Arc<dyn LeaseSteps>, wake: Arc<dyn WakeSource>) -> Self {
-        Self { callers, own, wake, listing: None, heard: Arc::default() }
-    }
-
-    /// Adds the step that lists names.
-    #[must_use]
-    pub fn with_listing(self, listing: Arc<dyn ListSteps>) -> Self {
-        Self { listing: Some(listing), ..self }
-    }
-
-    /// Returns the step that lists names. A case that needs it where there is none cannot be shown.
-    #[must_use]
-    pub fn listing(&self) -> &dyn ListSteps {
-        self.listing.as_deref().unwrap_or_else(|| lacks("listings"))
+    pub fn new(callers: Arc<dyn Steps>, own: Arc<dyn Steps>, wake: Arc<dyn WakeSource>) -> Self {
+        Self { callers, own, wake, heard: Arc::default() }
     }
 
     /// Creates a process of a store that may lack wait groups, limiters or a source of wake-ups. A case that needs a
     /// missing part cannot be shown, and fails unless the call of its suite lists it.
     #[must_use]
-    pub fn of(callers: Steps, own: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
+    pub fn of(callers: Arc<dyn Steps>, own: Arc<dyn Steps>, wake: Option<Arc<dyn WakeSource>>) -> Self {
         let wake = wake.unwrap_or_else(|| Arc::new(NoWakeUps));
-        let listing = callers.listing.clone();
-        Self { listing, ..Self::new(Arc::new(ProvidedSteps(callers)), Arc::new(ProvidedSteps(own)), wake) }
+        Self::new(Arc::new(ProvidedSteps(callers)), Arc::new(ProvidedSteps(own)), wake)
     }
 
     /// Returns the next hint to a waiter of this process.
@@ -190,7 +171,7 @@ pub trait Outages: Send + Sync {
 #[async_trait]
 pub trait ClockHarness: Send + Sync + 'static {
     /// Returns the steps: the same as in production, except for the clock.
-    fn steps(&self) -> Arc<dyn LimitSteps>;
+    fn steps(&self) -> Arc<dyn Steps>;
 
     /// Sets the store's clock, in µs since 1970.
     async fn at(&self, now: u64);

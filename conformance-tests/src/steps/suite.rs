@@ -152,7 +152,7 @@ macro_rules! group_step_suite {
     };
 }
 
-/// The part of [`step_suite!`](crate::step_suite!) that needs `LimitSteps`.
+/// The part of [`step_suite!`](crate::step_suite!) that needs limiters.
 #[macro_export]
 macro_rules! limit_step_suite {
     ($($call:tt)+) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, GroupSteps, Kept, LimitCall,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Decide, Ending, Force, GroupSteps, Kept,
     LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, ParameterCheck, PermitSteps, Polled, Refund,
     Release, Renew, RequestId, Split,
 };
@@ -208,8 +208,8 @@ impl LimitSteps for Client {
         LimitSteps::lane(self.model.as_ref(), object)
     }
 
-    async fn decide(&self, request: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
-        let another = RequestId { lane: Ticket::random(), number: 1 };
+    async fn decide(&self, request: RequestId, calls: &[Decide]) -> Answers<Limited> {
+        let another = RequestId { sequence: Ticket::random(), number: 1 };
         let request = if self.has(Breach::ChargedAgain) { another } else { request };
         self.model.decide(request, calls).await
     }

@@ -13,7 +13,7 @@ use crate::spi::{Chore, Steps, WakeSource};
 #[derive(Clone, Debug)]
 pub struct Background {
     /// The steps over the engine's connection.
-    pub steps: Steps,
+    pub steps: Arc<dyn Steps>,
     /// Source of wake-ups; without one, waiters proceed by the poll floor.
     pub wake: Option<Arc<dyn WakeSource>>,
     /// Work of the backend's own.
@@ -38,7 +38,7 @@ impl Background {
 
     /// The engine's own steps, without anything else: no wake-ups, no chores, no namespaces, and the defaults of the times.
     #[must_use]
-    pub fn new(steps: Steps) -> Self {
+    pub fn new(steps: Arc<dyn Steps>) -> Self {
         let (wake, chores, namespace) = (None, Vec::new(), Arc::from(""));
         let (thread, shares_servers) = (None, false);
         let (drain, slow_wait) = (Self::DRAIN, SLOW_WAIT);
@@ -55,9 +55,9 @@ impl Background {
 #[derive(Clone, Debug)]
 pub struct EngineSteps {
     /// Over the callers' connection.
-    pub callers: Steps,
+    pub callers: Arc<dyn Steps>,
     /// Over the engine's own connection.
-    pub own: Steps,
+    pub own: Arc<dyn Steps>,
     /// Source of wake-ups, if the store has one.
     pub wake: Option<Arc<dyn WakeSource>>,
 }
@@ -73,8 +73,8 @@ impl StepsWrap {
         Self(Arc::new(wrap))
     }
 
-    pub(super) fn wrap(&self, callers: Steps, own: Background) -> (Steps, Background) {
-        let given = EngineSteps { callers, own: own.steps.clone(), wake: own.wake.clone() };
+    pub(super) fn wrap(&self, callers: Arc<dyn Steps>, own: Background) -> (Arc<dyn Steps>, Background) {
+        let given = EngineSteps { callers, own: Arc::clone(&own.steps), wake: own.wake.clone() };
         let EngineSteps { callers, own: steps, wake } = (self.0)(given);
         (callers, Background { steps, wake, ..own })
     }

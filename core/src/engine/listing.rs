@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::clock::now;
-use crate::spi::{List, ListSteps};
+use crate::spi::{List, StepsExt};
 use crate::{Cursor, Error, ErrorKind, ListOptions, ListPage, Result};
 
 /// Time after which a page ends with the names that were found so far, so that a caller gets its first names soon on a server with
@@ -20,14 +20,12 @@ impl Engine {
         let page = async {
             options.check()?;
             self.handle.shared.check_open()?;
-            let offered = self.handle.shared.steps.listing.as_ref();
-            let steps = offered.filter(|_| self.capabilities().listing).ok_or_else(unsupported)?;
-            self.page(&**steps, &options).await
+            if self.capabilities().listing { self.page(&options).await } else { Err(unsupported()) }
         };
         self.handle.shared.on(page).await.map_err(|error| self.context("list", "", error))
     }
 
-    async fn page(&self, steps: &dyn ListSteps, options: &ListOptions) -> Result<ListPage> {
+    async fn page(&self, options: &ListOptions) -> Result<ListPage> {
         let shared = &self.handle.shared;
         let position =
             |cursor: &Cursor| cursor.position(shared.store(), &shared.namespace).map(str::to_owned);
@@ -36,7 +34,7 @@ impl Engine {
         let mut list = List { kind: options.kind, prefix: options.prefix.clone(), count: wanted, after };
         let (mut entries, end) = (Vec::new(), now() + PAGE_TIME);
         loop {
-            let part = steps.list(&list).await?;
+            let part = shared.steps.ask(list.clone()).await?;
             shared.check_open()?;
             entries.extend(part.entries);
             if part.next.is_none() || entries.len() >= wanted || now() >= end {

@@ -49,7 +49,7 @@ use self::taking::handle::ObjectHandle;
 use self::taking::locks::Permits;
 use crate::clock::timeout;
 use crate::runtime::EngineThread;
-use crate::spi::{NO_LIMIT, Object, Steps};
+use crate::spi::{NO_LIMIT, Object, Ping, Steps, StepsExt};
 use crate::{BloomFilter, BloomOptions};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
@@ -96,12 +96,9 @@ impl Engine {
     /// # Errors
     /// `Unavailable` if the system has no thread to give; `InvalidArgument` for a `drain` above 1 min, or a time limit of
     /// requests that is not 1 ms to 1 h.
-    pub fn start(capabilities: Capabilities, callers: Steps, own: Background) -> Result<Self> {
-        let listing = capabilities.listing && callers.listing.is_some();
-        let bloom_filters = capabilities.bloom_filters && callers.bloom.is_some();
-        let capabilities = Capabilities { listing, bloom_filters, ..capabilities };
-        check_times(callers.request_timeout, &[])?;
-        check_times(own.steps.request_timeout, &[])?;
+    pub fn start(capabilities: Capabilities, callers: Arc<dyn Steps>, own: Background) -> Result<Self> {
+        check_times(callers.request_timeout(), &[])?;
+        check_times(own.steps.request_timeout(), &[])?;
         let Background { drain, slow_wait, .. } = own;
         if drain > MAXIMUM_DRAIN {
             return Err(Error::invalid_argument("drain is at most 1 min"));
@@ -123,7 +120,7 @@ impl Engine {
     pub fn start_wrapped(
         wrap: Option<&StepsWrap>,
         capabilities: Capabilities,
-        callers: Steps,
+        callers: Arc<dyn Steps>,
         own: Background,
     ) -> Result<Self> {
         let (callers, own) = match wrap {
@@ -189,10 +186,10 @@ impl Engine {
     /// `InvalidArgument`, `Closed`; `Unsupported` on a store without limiters.
     pub fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
         let made = options.check().and_then(|()| self.object(Kind::Limiter, name)).and_then(|object| {
-            let offered = self.handle.shared.limits.as_ref();
-            let limits = offered
-                .ok_or_else(|| Error::new(ErrorKind::Unsupported, "this store does not offer limiters"))?;
-            Ok(Arc::new(LimiterHandle::new(&self.handle, limits, object, options)?) as Arc<dyn Limiter>)
+            if !self.capabilities().limiters {
+                return Err(Error::new(ErrorKind::Unsupported, "this store does not offer limiters"));
+            }
+            Ok(Arc::new(LimiterHandle::new(&self.handle, object, options)?) as Arc<dyn Limiter>)
         });
         made.map_err(|error| self.context("limiter", name, error))
     }
@@ -203,12 +200,10 @@ impl Engine {
     /// `InvalidArgument`, `Closed`; `Unsupported` on a store without Bloom filters.
     pub fn bloom_filter(&self, name: &str, options: &BloomOptions) -> Result<Arc<dyn BloomFilter>> {
         let made = options.check().and_then(|()| self.object(Kind::BloomFilter, name)).and_then(|object| {
-            let offered = self.handle.shared.bloom.as_ref();
-            let filtering = offered.ok_or_else(|| {
-                Error::new(ErrorKind::Unsupported, "this store does not offer Bloom filters")
-            })?;
-            Ok(Arc::new(bloom::handle::Filter::new(&self.handle, filtering, object, options)?)
-                as Arc<dyn BloomFilter>)
+            if !self.capabilities().bloom_filters {
+                return Err(Error::new(ErrorKind::Unsupported, "this store does not offer Bloom filters"));
+            }
+            Ok(Arc::new(bloom::handle::Filter::new(&self.handle, object, options)?) as Arc<dyn BloomFilter>)
         });
         made.map_err(|error| self.context("bloom_filter", name, error))
     }
@@ -243,7 +238,7 @@ impl Engine {
     pub async fn ping(&self) -> Result<()> {
         let shared = &self.handle.shared;
         let pinged = match shared.check_open() {
-            Ok(()) => shared.on(shared.steps.permits.ping()).await,
+            Ok(()) => shared.on(shared.steps.ask(Ping)).await,
             Err(error) => Err(error),
         };
         pinged.map_err(|error| self.context("ping", "", error))

@@ -29,7 +29,7 @@ pub struct Begun<T> {
     /// What the store offers.
     pub capabilities: Capabilities,
     /// The steps over the callers' connection.
-    pub callers: Steps,
+    pub callers: Arc<dyn Steps>,
     /// What the engine's thread works with. It gets the name, the thread and the times of the [`Namespaces`].
     pub own: Background,
 }

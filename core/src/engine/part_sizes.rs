@@ -1,7 +1,7 @@
 //! A request of several entries that had no answer in time is sent again only in smaller parts (C27).
 //!
 //! One of its entries may be why: somebody else has locked its row, or it is too much work. So the next requests of the same
-//! step and lane leave in parts, side by side, and after a second failure in single entries. Requests are whole again once none
+//! lane leave in parts, side by side, and after a second failure in single entries. Requests are whole again once none
 //! has outlasted its limit for a while.
 
 use std::collections::HashMap;
@@ -11,20 +11,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::spi::Lane;
+
 /// How many parts a request is sent in that outlasted its time limit.
 const PARTS: usize = 64;
 /// Time after the last failure for which requests leave in parts.
 const MEMORY: Duration = Duration::from_secs(10);
 
-/// A step, and a lane of it.
-type Key = (&'static str, usize);
-
-/// The number of entries that requests may have, step by step and lane by lane.
+/// The number of entries that requests may have, lane by lane.
 #[derive(Debug, Default)]
 pub(crate) struct PartSizes {
     /// Some lane's requests leave in parts, or did.
     any: AtomicBool,
-    sizes: Mutex<HashMap<Key, PartSize>>,
+    sizes: Mutex<HashMap<Lane, PartSize>>,
 }
 
 /// Of one lane.
@@ -36,29 +35,29 @@ struct PartSize {
 }
 
 impl PartSizes {
-    fn sizes(&self) -> MutexGuard<'_, HashMap<Key, PartSize>> {
+    fn sizes(&self) -> MutexGuard<'_, HashMap<Lane, PartSize>> {
         self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the maximum number of entries of a request at that time.
-    pub(crate) fn most(&self, key: Key, at: Instant) -> usize {
+    pub(crate) fn most(&self, lane: Lane, at: Instant) -> usize {
         if !self.any.load(Ordering::Relaxed) {
             return usize::MAX;
         }
         let mut sizes = self.sizes();
         sizes.retain(|_, size| at < size.failed + MEMORY);
         self.any.store(!sizes.is_empty(), Ordering::Relaxed);
-        sizes.get(&key).map_or(usize::MAX, |size| size.most)
+        sizes.get(&lane).map_or(usize::MAX, |size| size.most)
     }
 
     /// Notes that a request of `count` entries outlasted its time limit.
-    pub(crate) fn outlasted(&self, key: Key, count: usize, at: Instant) {
+    pub(crate) fn outlasted(&self, lane: Lane, count: usize, at: Instant) {
         let mut sizes = self.sizes();
         let most = count.div_ceil(PARTS);
-        if let Some(size) = sizes.get_mut(&key) {
+        if let Some(size) = sizes.get_mut(&lane) {
             *size = PartSize { most: size.most.min(most), failed: at };
         } else if count > 1 {
-            sizes.insert(key, PartSize { most, failed: at });
+            sizes.insert(lane, PartSize { most, failed: at });
             self.any.store(true, Ordering::Relaxed);
         }
     }
@@ -72,7 +71,7 @@ mod tests {
     #[test]
     fn parts_become_single_entries_and_are_whole_again() {
         let (sizes, at) = (PartSizes::default(), now());
-        let (renew, other) = (("renew", 1), ("renew", 2));
+        let (renew, other) = (Lane { server: 1, queue: 2 }, Lane { server: 2, queue: 2 });
         sizes.outlasted(renew, 1, at);
         assert_eq!(sizes.most(renew, at), usize::MAX, "a single entry is sent as it is");
         for (count, most) in [(500, 8), (8, 1), (1, 1)] {

@@ -47,15 +47,15 @@ async fn run(shared: &Arc<Shared>, Background { steps, wake, chores, drain, .. }
 /// `drain` is how long the last drop waits.
 pub(crate) async fn engine(
     shared: &Arc<Shared>,
-    steps: &Steps,
+    steps: &Arc<dyn Steps>,
     wake: Option<&dyn WakeSource>,
     drain: Duration,
 ) {
     let work = async {
         tokio::join!(
             renew_due(shared, steps),
-            poll(shared, &steps.permits),
-            watch_groups(shared, steps.groups.as_ref()),
+            poll(shared, steps),
+            watch_groups(shared, steps),
             listen(shared, wake),
             close_after_panic(shared)
         );

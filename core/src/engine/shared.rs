@@ -7,21 +7,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::engine::bloom::filtering::Filtering;
-use crate::engine::contained::{Containment, REQUEST_GRACE};
+use crate::engine::contained::Containment;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::registry::Registry;
 use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::Batcher;
-use crate::engine::sending::outbox::{Message, Outbox};
-use crate::engine::sending::step_batches::{Exchanging, Looking};
+use crate::engine::sending::outbox::Outbox;
 use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
 use crate::observe::events::LossCause;
 use crate::runtime::call_runtime::{Call, CallRuntime};
 use crate::runtime::thread::{EngineThread, Unfinished};
-use crate::spi::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, WakeSource};
+use crate::spi::{Cancel, Ending, Object, Poll, Refund, Release, ReportSink, Steps, WakeSource};
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Capabilities, Error, ErrorKind, Result, Ticket, Ttl};
@@ -71,12 +69,10 @@ pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     pub(crate) namespace: Arc<str>,
     /// The steps over the callers' connection.
-    pub(crate) steps: Steps,
-    pub(crate) exchanges: Batcher<Exchanging>,
-    /// `None` if the store has no wait groups.
-    pub(crate) looks: Option<Arc<Batcher<Looking>>>,
-    pub(crate) limits: Option<Arc<Limiting>>,
-    pub(crate) bloom: Option<Arc<Filtering>>,
+    pub(crate) steps: Arc<dyn Steps>,
+    /// Where requests leave that many callers make.
+    pub(crate) batcher: Batcher,
+    pub(crate) limits: Limiting,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
     pub(crate) group_waiters: GroupWaiters,
@@ -101,7 +97,7 @@ impl Shared {
     /// `containment` is around the steps and the source of wake-ups.
     pub(crate) fn new(
         capabilities: Capabilities,
-        steps: Steps,
+        steps: Arc<dyn Steps>,
         wake: Option<Arc<dyn WakeSource>>,
         containment: Arc<Containment>,
         namespace: Arc<str>,
@@ -110,11 +106,9 @@ impl Shared {
         Self {
             capabilities,
             namespace,
-            exchanges: Batcher::new(Exchanging(Arc::clone(&steps.permits))),
-            looks: steps.groups.as_ref().map(|groups| Arc::new(Batcher::new(Looking(Arc::clone(groups))))),
-            limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
-            bloom: steps.bloom.as_ref().map(|bloom| Arc::new(Filtering::new(Arc::clone(bloom)))),
-            outbox: Outbox::new(steps.clone()),
+            batcher: Batcher::new(Arc::clone(&steps)),
+            limits: Limiting::default(),
+            outbox: Outbox::new(Arc::clone(&steps)),
             steps,
             registry: Registry::default(),
             waiters: Waiters::new(wake.clone()),
@@ -155,11 +149,11 @@ impl Shared {
         if self.closed.load(Ordering::Acquire) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// Returns the time until which the engine waits for the answer to a request that is sent now: the request timeout, or
-    /// a third of the lease if that is less (C17), plus [`REQUEST_GRACE`], so that the steps' own timeout comes first.
+    /// Returns the time until which a request that is sent now is to be answered: the request timeout, or a third of the lease if
+    /// that is less (C17).
     pub(crate) fn request_end(&self, lease: Option<Ttl>) -> Instant {
-        let limit = self.steps.request_timeout;
-        now() + lease.map_or(limit, |lease| lease.request_limit(limit)) + REQUEST_GRACE
+        let limit = self.steps.request_timeout();
+        now() + lease.map_or(limit, |lease| lease.request_limit(limit))
     }
 
     /// Registers a granted hold, and its renewal.
@@ -175,28 +169,33 @@ impl Shared {
     pub(crate) fn send_release(&self, hold: &LeaseHold) {
         let release = release_of(hold, Ending::Abandoned);
         let lasting = release.tombstone.unwrap_or(hold.lease);
-        self.outbox.push(Message::Release(release), now().checked_add(lasting.get()));
+        self.outbox.push(release, now().checked_add(lasting.get()));
     }
 
     /// Queues the cancel of an acquisition that can have a place in the queue. It is retried without end: a place lasts as long
     /// as its process lives.
     pub(crate) fn send_cancel(&self, object: &Object, ticket: Ticket, lease: Ttl) {
         let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
-        self.outbox.push(Message::Cancel(cancel), None);
+        self.outbox.push(cancel, None);
     }
 
     /// Queues the cancel of an acquisition that cannot have a place. Its lease ends what the cancel would end.
     pub(crate) fn send_cancel_of_hold(&self, object: &Object, ticket: Ticket, lease: Ttl) {
         let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
         let give_up = now().checked_add(cancel.lease.get());
-        self.outbox.push(Message::Cancel(cancel), give_up);
+        self.outbox.push(cancel, give_up);
     }
 
     /// Queues the refund of a reservation that is ready at `ready_at` at the latest; `None` is beyond the clock's range. Until
     /// then the reservation's cost delays other callers.
     pub(crate) fn send_refund(&self, object: &Object, ticket: Ticket, ready_at: Option<Instant>) {
         let give_up = ready_at.and_then(|ready_at| ready_at.max(now()).checked_add(REFUND_TIME));
-        self.outbox.push(Message::Refund(Refund { object: object.clone(), ticket }), give_up);
+        self.outbox.push(Refund { object: object.clone(), ticket }, give_up);
+    }
+
+    /// Returns whether the backlog of an object's server is full: see [`Outbox::is_full`].
+    pub(crate) fn is_full(&self, object: &Object) -> bool {
+        self.outbox.is_full(|| self.steps.lane(&Poll { object: object.clone() }.into()).server)
     }
 
     /// Refuses new calls, tells live guards that they are lost, and queues the release of what they held (C12).
@@ -212,12 +211,10 @@ impl Shared {
         for (object, ticket) in waiters {
             self.send_cancel(&object, ticket, Ttl::DEFAULT);
         }
-        if let Some(limits) = &self.limits {
-            for (ticket, Claimed { object, ready_by, .. }) in limits.close() {
-                self.send_refund(&object, ticket, ready_by);
-            }
-            limits.dismiss();
+        for (ticket, Claimed { object, ready_by, .. }) in self.limits.close() {
+            self.send_refund(&object, ticket, ready_by);
         }
+        self.limits.dismiss();
     }
 
     /// Lets the engine's thread end once the outbox is drained.

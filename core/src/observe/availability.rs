@@ -17,13 +17,13 @@ use crate::{Error, Kind};
 const AWAY: Duration = Duration::from_millis(500);
 /// Minimum time between two lines about decisions of an outage policy.
 const POLICY_INTERVAL: Duration = Duration::from_secs(10);
-/// Number of lanes that are told apart.
-const LANES: usize = 32;
+/// Number of servers that are told apart.
+const SERVERS: usize = 32;
 
-/// Whether the servers of a store answer to one engine, lane by lane.
+/// Whether the servers of a store answer to one engine.
 #[derive(Debug)]
 pub(crate) struct Availability {
-    lanes: Arc<[Lane; LANES]>,
+    servers: Arc<[ServerState; SERVERS]>,
     outages: Arc<Outages>,
 }
 
@@ -31,18 +31,18 @@ pub(crate) struct Availability {
 #[derive(Debug)]
 pub(crate) struct Outages {
     pub(crate) store: &'static str,
-    /// The lanes of all engines whose lanes lead to the same servers.
-    lanes: Arc<[Lane; LANES]>,
-    /// Number of lanes of which it was told that they are away: the log speaks of the store, with the first and the last.
+    /// The servers of all engines that ask the same ones.
+    servers: Arc<[ServerState; SERVERS]>,
+    /// Number of servers logged as away. `away` is logged for the first, `back` for the last.
     away: AtomicUsize,
     /// Number of calls under way that acquire.
     pub(crate) acquiring: AtomicUsize,
-    /// When a decision of an outage policy was told last, and how many were made since.
+    /// When a decision of an outage policy was logged last, and how many were made since.
     policy: Mutex<(Option<Instant>, u64)>,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct ServerState {
     /// Number of answers so far.
     answers: AtomicU64,
     /// The last request failed.
@@ -53,34 +53,34 @@ struct Lane {
 #[derive(Debug, Default)]
 struct Failing {
     since: Option<Instant>,
-    /// It was told that the store is away.
-    told: bool,
+    /// It was logged as away.
+    is_logged: bool,
 }
 
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    lane: usize,
+    server: usize,
     at: Instant,
     answers: u64,
 }
 
-fn lanes() -> Arc<[Lane; LANES]> {
-    Arc::new(array::from_fn(|_| Lane::default()))
+fn servers() -> Arc<[ServerState; SERVERS]> {
+    Arc::new(array::from_fn(|_| ServerState::default()))
 }
 
 impl Outages {
     pub(crate) fn new(store: &'static str) -> Arc<Self> {
         let (away, acquiring) = (AtomicUsize::new(0), AtomicUsize::new(0));
         StoreMeter { store }.opened();
-        Arc::new(Self { store, lanes: lanes(), away, acquiring, policy: Mutex::default() })
+        Arc::new(Self { store, servers: servers(), away, acquiring, policy: Mutex::default() })
     }
 
     /// Notes a decision of an outage policy.
     pub(crate) fn decided_without(&self, name: &str) {
         let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
         policy.1 += 1;
-        if policy.0.is_some_and(|told| told.elapsed() < POLICY_INTERVAL) {
+        if policy.0.is_some_and(|logged| logged.elapsed() < POLICY_INTERVAL) {
             return;
         }
         let (_, decisions) = std::mem::replace(&mut *policy, (Some(now()), 0));
@@ -99,26 +99,26 @@ impl Outages {
 }
 
 impl Availability {
-    /// `is_shared` if the lanes of all engines lead to the same servers: then an answer to one of them is one to all.
+    /// `is_shared` if all engines ask the same servers: then an answer to one of them is one to all.
     pub(crate) fn new(outages: Arc<Outages>, is_shared: bool) -> Self {
-        Self { lanes: if is_shared { Arc::clone(&outages.lanes) } else { lanes() }, outages }
+        Self { servers: if is_shared { Arc::clone(&outages.servers) } else { servers() }, outages }
     }
 
     /// Notes that a request is about to be sent.
-    pub(crate) fn sent(&self, lane: usize) -> Request {
-        let lane = lane % LANES;
-        Request { lane, at: now(), answers: self.lanes[lane].answers.load(Ordering::Relaxed) }
+    pub(crate) fn sent(&self, server: usize) -> Request {
+        let server = server % SERVERS;
+        Request { server, at: now(), answers: self.servers[server].answers.load(Ordering::Relaxed) }
     }
 
     /// Notes that the store answered.
     pub(crate) fn answered(&self, request: Request) {
-        let lane = &self.lanes[request.lane];
-        lane.answers.fetch_add(1, Ordering::Relaxed);
-        if !lane.is_failing.swap(false, Ordering::Relaxed) {
+        let server = &self.servers[request.server];
+        server.answers.fetch_add(1, Ordering::Relaxed);
+        if !server.is_failing.swap(false, Ordering::Relaxed) {
             return;
         }
-        let failing = std::mem::take(&mut *lane.failing.lock().unwrap_or_else(PoisonError::into_inner));
-        if let (Some(since), true) = (failing.since, failing.told)
+        let failing = std::mem::take(&mut *server.failing.lock().unwrap_or_else(PoisonError::into_inner));
+        if let (Some(since), true) = (failing.since, failing.is_logged)
             && self.outages.away.fetch_sub(1, Ordering::Relaxed) == 1
         {
             tracing::info!(
@@ -135,17 +135,17 @@ impl Availability {
 
     /// Notes that no answer came. Another request's answer since it was sent says that the store is there.
     pub(crate) fn failed(&self, request: Request, error: &Error) {
-        let lane = &self.lanes[request.lane];
-        if lane.answers.load(Ordering::Relaxed) != request.answers {
+        let server = &self.servers[request.server];
+        if server.answers.load(Ordering::Relaxed) != request.answers {
             return;
         }
-        lane.is_failing.store(true, Ordering::Relaxed);
-        let mut failing = lane.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        server.is_failing.store(true, Ordering::Relaxed);
+        let mut failing = server.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let since = *failing.since.get_or_insert(request.at);
-        let tells = !failing.told && since.elapsed() >= AWAY;
-        failing.told |= tells;
+        let is_first = !failing.is_logged && since.elapsed() >= AWAY;
+        failing.is_logged |= is_first;
         drop(failing);
-        if tells && self.outages.away.fetch_add(1, Ordering::Relaxed) == 0 {
+        if is_first && self.outages.away.fetch_add(1, Ordering::Relaxed) == 0 {
             let waiting = self.outages.acquiring.load(Ordering::Relaxed);
             let server = error.address().map(server_fields);
             tracing::warn!(
@@ -167,10 +167,10 @@ impl Availability {
 }
 
 impl Drop for Availability {
-    /// What an engine that is gone has told is over.
+    /// What was logged of an engine that is gone is over.
     fn drop(&mut self) {
-        for lane in Arc::get_mut(&mut self.lanes).into_iter().flatten() {
-            if lane.failing.get_mut().unwrap_or_else(PoisonError::into_inner).told
+        for server in Arc::get_mut(&mut self.servers).into_iter().flatten() {
+            if server.failing.get_mut().unwrap_or_else(PoisonError::into_inner).is_logged
                 && self.outages.away.fetch_sub(1, Ordering::Relaxed) == 1
             {
                 StoreMeter { store: self.outages.store }.came_back();

@@ -1,18 +1,18 @@
-//! The steps of wait groups, beside those of their members.
+//! The requests about wait groups, beside those about their members. Members are added, renewed and ended as other holds are, on
+//! objects of kind [`Kind::WaitGroup`](crate::Kind::WaitGroup), which count how members end: the end of a lease as expired, a
+//! release by its [`Ending`](super::Ending), a cancel not at all.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::{Answers, Object};
-use crate::{Outcome, Result, Ticket, Ttl};
+use super::Object;
+use crate::{Outcome, Ticket, Ttl};
 
 /// The limit of a wait group without a limit.
 pub const NO_LIMIT: u32 = u32::MAX;
 
-/// A request for the state of a group.
-#[derive(Clone, Debug)]
+/// A request for the state of a group. It makes no record. A retry notes the process again and is answered by the state at its
+/// time.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     /// The group.
     pub object: Object,
@@ -52,8 +52,9 @@ pub struct Looked {
 /// [C27]: crate::contract#c27
 pub const MAX_SPLIT: usize = 500;
 
-/// A request to split holds of weight 1 off a hold, with the same token and new leases.
-#[derive(Clone, Debug)]
+/// A request to split holds of weight 1 off a hold, with the same token and new leases, in one change or not at all. A tombstone
+/// of the hold, or of one of the new tickets, refuses the split.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     /// The group.
     pub object: Object,
@@ -64,23 +65,4 @@ pub struct Split {
     pub into: Vec<Ticket>,
     /// The lease of the new holds, and of the rest, counted from the moment of the step.
     pub lease: Ttl,
-}
-
-/// The steps of wait groups. Members are added, renewed and ended by [`PermitSteps`](super::PermitSteps) on objects of
-/// kind [`Kind::WaitGroup`](crate::Kind::WaitGroup), which count how members end: the end of a lease as expired, a
-/// release by its [`Ending`](super::Ending), a cancel not at all.
-#[async_trait]
-pub trait GroupSteps: Debug + Send + Sync {
-    /// Steps on objects of one lane can leave in one request.
-    fn lane(&self, object: &Object) -> usize;
-
-    /// Returns the state of groups. Makes no record. A retry notes the process again and is answered by the state at its time.
-    async fn look(&self, batch: &[Look]) -> Answers<Looked>;
-
-    /// Splits a hold in one change or not at all; `false` if it is certainly gone, or weighs too little. A tombstone of the
-    /// hold, or of one of the new tickets, refuses the split.
-    ///
-    /// # Errors
-    /// As all steps.
-    async fn split(&self, split: &Split) -> Result<bool>;
 }

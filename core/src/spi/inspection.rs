@@ -1,9 +1,8 @@
 //! What a store tells of an object: in one part, or in several if it has many holds.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use crate::clock::now;
+use crate::clock::{Instant, now};
 use crate::{Error, ErrorKind, Holder, Inspection, Result};
 
 /// The totals of an object.
@@ -46,22 +45,18 @@ pub struct InspectionPart<P> {
 /// never weigh more than the limit; one that ended in between may be told or not.
 ///
 /// # Errors
-/// Those of `ask`. `Unavailable` if there is more to tell than goes into `timeout`.
+/// Those of `ask`. `Unavailable` if there is more to tell than can be asked for until `end`.
 ///
 /// [C27]: crate::contract#c27
-pub async fn inspect_in_parts<P, F>(
-    timeout: Duration,
-    mut ask: impl FnMut(Option<P>) -> F,
-) -> Result<Inspection>
+pub async fn inspect_in_parts<P, F>(end: Instant, mut ask: impl FnMut(Option<P>) -> F) -> Result<Inspection>
 where
     F: Future<Output = Result<InspectionPart<P>>>,
 {
-    let end = now() + timeout;
     let first = ask(None).await?;
     let (begun, waiters, limit) = (first.now, first.waiters, first.limit);
     let (mut holders, mut next) = (first.holders, first.next);
     if next.is_some() {
-        let mut found: HashMap<_, _> = holders.into_iter().map(keyed).collect();
+        let mut found: HashMap<_, _> = holders.into_iter().map(by_ticket).collect();
         while let Some(at) = next {
             if now() >= end {
                 let detail = "the object has more holds than can be told within the request's time limit";
@@ -70,7 +65,7 @@ where
             let part = ask(Some(at)).await?;
             // A grant from a time that is ahead was made before the clock went back.
             let is_older = |granted: u64| granted <= begun || granted > part.now;
-            found.extend(part.holders.into_iter().filter(|(granted, _)| is_older(*granted)).map(keyed));
+            found.extend(part.holders.into_iter().filter(|(granted, _)| is_older(*granted)).map(by_ticket));
             next = part.next;
         }
         holders = found.into_values().collect();
@@ -80,12 +75,14 @@ where
 }
 
 /// A hold may come twice: its ticket tells it.
-fn keyed(told: (u64, Holder)) -> (Option<crate::Ticket>, (u64, Holder)) {
-    (told.1.ticket, told)
+fn by_ticket(hold: (u64, Holder)) -> (Option<crate::Ticket>, (u64, Holder)) {
+    (hold.1.ticket, hold)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures_util::FutureExt;
 
     use super::*;
@@ -103,7 +100,7 @@ mod tests {
     fn inspected(parts: Vec<InspectionPart<usize>>, timeout: Duration) -> Result<Inspection> {
         let mut parts: Vec<_> = parts.into_iter().map(Some).collect();
         let ask = |at: Option<usize>| std::future::ready(Ok(parts[at.unwrap_or(0)].take().unwrap()));
-        inspect_in_parts(timeout, ask).now_or_never().unwrap()
+        inspect_in_parts(now() + timeout, ask).now_or_never().unwrap()
     }
 
     #[test]

@@ -18,13 +18,15 @@ use std::collections::HashMap;
 use std::str::{FromStr, Split};
 use std::time::Duration;
 
-use super::{LimitAsk, LimitCall, Limited, Object};
+use super::{Decide, LimitAsk, Limited, Object, RequestId};
 use crate::limiter::{ExactQuota, Reserved, Snapshot};
 use crate::{Name, Quota};
 
-/// The calls of one request for one name.
+/// The calls of one batch for one name.
 #[derive(Clone, Debug)]
 pub struct NameBatch<'a> {
+    /// The batch that the engine sent them in.
+    pub id: RequestId,
     /// The limiter.
     pub object: &'a Object,
     /// The indices of its calls in the request, in order.
@@ -37,23 +39,28 @@ pub struct NameBatch<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct CallRun<'a> {
     /// The call.
-    pub call: &'a LimitCall,
+    pub call: &'a Decide,
     /// Number of equal calls.
     pub count: usize,
 }
 
 /// Sorts calls by name. Names are in the order of their first call; the calls of a name stay in order.
 #[must_use]
-pub fn by_name(calls: &[LimitCall]) -> Vec<NameBatch<'_>> {
+pub fn by_name<'a>(calls: &[&'a Decide]) -> Vec<NameBatch<'a>> {
     let mut batches: Vec<NameBatch<'_>> = Vec::new();
-    let mut places: HashMap<&Name, usize> = HashMap::new();
-    let mut last: Option<(&Name, usize)> = None;
-    for (index, call) in calls.iter().enumerate() {
-        let name = &call.object.name;
+    let mut places: HashMap<(RequestId, &Name), usize> = HashMap::new();
+    let mut last: Option<((RequestId, &Name), usize)> = None;
+    for (index, call) in calls.iter().copied().enumerate() {
+        let name = (call.id, &call.object.name);
         let place = match last {
             Some((same, place)) if same == name => place,
             _ => *places.entry(name).or_insert_with(|| {
-                batches.push(NameBatch { object: &call.object, calls: Vec::new(), runs: Vec::new() });
+                batches.push(NameBatch {
+                    id: call.id,
+                    object: &call.object,
+                    calls: Vec::new(),
+                    runs: Vec::new(),
+                });
                 batches.len() - 1
             }),
         };
@@ -64,7 +71,7 @@ pub fn by_name(calls: &[LimitCall]) -> Vec<NameBatch<'_>> {
 }
 
 impl<'a> NameBatch<'a> {
-    fn push(&mut self, index: usize, call: &'a LimitCall) {
+    fn push(&mut self, index: usize, call: &'a Decide) {
         self.calls.push(index);
         match self.runs.last_mut() {
             Some(group) if matches!(call.ask, LimitAsk::Take { .. }) && group.call == call => {

@@ -1,24 +1,26 @@
-//! The steps of limiters.
+//! The requests about limiters: the arithmetic of [`Bucket`](crate::limiter::Bucket), by the store's clock, read once for each
+//! batch.
 
-use std::fmt::Debug;
-
-use async_trait::async_trait;
-
-use super::{Answers, Object, ParameterCheck};
+use super::{Object, ParameterCheck};
+use crate::Ticket;
 use crate::limiter::{ExactQuota, Reserved, Verdict};
-use crate::{Result, Ticket};
 
-/// Identifies one request; the same in every retry of it. Requests of one lane never overlap: a store keeps, for each
-/// name and lane, its last answer for 60 s, and answers a retry with it ([L5]). A request that arrives after a later
-/// one of its lane is refused as `Unknown`.
+/// Identifies the batch that a request leaves in; the same in every retry of it. Batches of one sequence never overlap: a store
+/// keeps, for each name and sequence, its last answer for 60 s, and answers a retry with it ([L5]). A batch that arrives after a
+/// later one of its sequence is refused as `Unknown`.
 ///
 /// [L5]: crate::contract#l5
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
-    /// The lane, of one process.
-    pub lane: Ticket,
-    /// The number in the lane: from 1, increasing.
+    /// The sequence, of one process.
+    pub sequence: Ticket,
+    /// The number in the sequence: from 1, increasing.
     pub number: u64,
+}
+
+impl RequestId {
+    /// Of a request that has no id yet: the engine sets it when the request leaves.
+    pub const NONE: Self = Self { sequence: Ticket::NONE, number: 0 };
 }
 
 /// The content of a limiter call.
@@ -40,9 +42,20 @@ pub enum LimitAsk {
     },
 }
 
-/// One call of one caller.
+/// One call of one caller. The calls of a batch for one name are decided in order, all at one moment of store time. A call of cost
+/// 0, or of more than the burst, MUST NOT make a bucket: on a name without one it is answered by a full bucket with its quota
+/// ([C20]). A retry MUST be answered as the first attempt; in a retry, calls that no caller waits for any more may be replaced by
+/// takes of 0. No retry is sent later than 55 s after the first attempt.
+///
+/// Waits in an answer count from the attempt that is answered: those of a retry are shorter than the first decision's by the
+/// store time since, at least 0, never longer. Counted from the first attempt, a reservation would look later than it is, and a
+/// caller with a time limit would give up one that is ready in time.
+///
+/// [C20]: crate::contract#c20
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitCall {
+pub struct Decide {
+    /// The batch that it leaves in.
+    pub id: RequestId,
     /// The limiter.
     pub object: Object,
     /// The quota as the caller knows it.
@@ -94,7 +107,7 @@ pub enum Limited {
 /// leaves a tombstone for 60 s, which refuses a reserve that arrives after its refund ([C4]).
 ///
 /// [C4]: crate::contract#c4
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
     /// The limiter.
     pub object: Object,
@@ -104,37 +117,18 @@ pub struct Refund {
     pub ticket: Ticket,
 }
 
-/// The steps of limiters: the arithmetic of [`Bucket`](crate::limiter::Bucket), by the store's clock, read once for each
-/// request.
-#[async_trait]
-pub trait LimitSteps: Debug + Send + Sync {
-    /// Steps on objects of one lane can leave in one request.
-    fn lane(&self, object: &Object) -> usize;
+/// [`Bucket::set_quota`](crate::limiter::Bucket::set_quota); a name without a bucket gets a full one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetQuota {
+    /// The limiter.
+    pub object: Object,
+    /// The new quota.
+    pub quota: ExactQuota,
+}
 
-    /// Decides calls in order, all at one moment of store time. A call of cost 0, or of more than the burst, MUST NOT make a
-    /// bucket: on a name without one it is answered by a full bucket with its quota ([C20]). A retry MUST be answered as the first attempt; in a retry, calls
-    /// that no caller waits for any more may be replaced by takes of 0. No retry is sent later than 55 s after the first
-    /// attempt.
-    ///
-    /// Waits in an answer count from the attempt that is answered: those of a retry are shorter than the first decision's by the
-    /// store time since, at least 0, never longer. Counted from the first attempt, a reservation would look later than it is, and
-    /// a caller with a time limit would give up one that is ready in time.
-    ///
-    /// [C20]: crate::contract#c20
-    async fn decide(&self, request: RequestId, calls: &[LimitCall]) -> Answers<Limited>;
-
-    /// Cancels reservations and returns how much each gave back; 0 if nothing is left to give back.
-    async fn refund(&self, batch: &[Refund]) -> Answers<u64>;
-
-    /// [`Bucket::set_quota`](crate::limiter::Bucket::set_quota); a name without a bucket gets a full one.
-    ///
-    /// # Errors
-    /// As all steps.
-    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()>;
-
-    /// [`Bucket::reset`](crate::limiter::Bucket::reset); a name without a bucket stays without.
-    ///
-    /// # Errors
-    /// As all steps.
-    async fn reset(&self, object: &Object) -> Result<()>;
+/// [`Bucket::reset`](crate::limiter::Bucket::reset); a name without a bucket stays without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reset {
+    /// The limiter.
+    pub object: Object,
 }

@@ -1,15 +1,22 @@
-//! The step that lists names.
+//! The request that lists names.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use crate::limiter::Snapshot;
-use crate::{Kind, Listed, Quota, Result};
+use crate::{Kind, Listed, Quota};
 
-/// A request for a part of a listing.
-#[derive(Clone, Debug)]
+/// A request for a part of the names that have state. It changes nothing, and MUST NOT hold the server for longer than 10 ms,
+/// however many keys or rows there are ([C27]): the store looks at a bounded number of them, and returns fewer names than wanted,
+/// or none. A position that no part has given is `InvalidArgument`; a role that may not look is `Unauthorized`.
+///
+/// A name that has state from the first part to the last MUST be in one of them at least, whatever comes and goes meanwhile, and
+/// also if the servers change places, restart or exchange data. Any other name, and a name twice, MAY be. A mutex has state while
+/// it is held or waited for; any other object for as long as the store keeps a hold, a waiter, a limit, a bucket or bits of it.
+/// Expired holds never count, nor do waiters that an [`Inspect`](super::Inspect) does not count, where the queue is short. What a
+/// store keeps beside that, such as tombstones, answers and fencing tokens, MUST NOT make a name listed.
+///
+/// [C27]: crate::contract#c27
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
     /// Only objects of this kind, if one is given.
     pub kind: Option<Kind>,
@@ -58,27 +65,6 @@ impl ListedBucket {
         listed.limit = Some(self.burst);
         listed.last_used = Some(Duration::from_micros(elapsed));
     }
-}
-
-/// The step that lists the names of a namespace.
-#[async_trait]
-pub trait ListSteps: Debug + Send + Sync {
-    /// A part whose request goes to a server of its own has a lane of its own: see [`steps`](super).
-    fn lane(&self, list: &List) -> usize;
-
-    /// Returns a part of the names that have state. It changes nothing, and MUST NOT hold the server for longer than 10 ms, however many keys or
-    /// rows there are ([C27]): it looks at a bounded number of them, and returns fewer names than wanted, or none.
-    ///
-    /// A name that has state from the first part to the last MUST be in one of them at least, whatever comes and goes
-    /// meanwhile, and also if the servers change places, restart or exchange data. Any other name, and a name twice, MAY be. A mutex has state while
-    /// it is held or waited for; any other object for as long as the store keeps a hold, a waiter, a limit, a bucket or bits
-    /// of it. Expired holds never count, nor do waiters that [`inspect`](super::PermitSteps::inspect) does not count, where the queue is short. What a store keeps beside that, such as tombstones, answers and fencing tokens, MUST NOT make a name listed.
-    ///
-    /// # Errors
-    /// As all steps. `InvalidArgument` for a position that no part has given; `Unauthorized` if the role may not look.
-    ///
-    /// [C27]: crate::contract#c27
-    async fn list(&self, list: &List) -> Result<ListPart>;
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
 //! The steps of mutexes, semaphores and the members of wait groups.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use super::{Answers, Exchange, Exchanged, Object, ParameterCheck, Usage};
-use crate::{FencingToken, Inspection, Result, Ticket, Ttl};
+use super::{Object, ParameterCheck};
+use crate::{FencingToken, Ticket, Ttl};
 
 /// A request for permits.
-#[derive(Clone, Debug)]
+///
+/// It is granted, queued or refused, first come, first served among the live ([C16]): it is granted only if its weight is free
+/// and no live waiter is in front that could ever be granted. For a ticket that is not queued, the whole queue is in front.
+/// A grant to a queued ticket that leaves permits free wakes the next waiter.
+///
+/// [C16]: crate::contract#c16
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
     /// The object.
     pub object: Object,
@@ -84,8 +87,9 @@ pub enum Acquired {
     Overloaded,
 }
 
-/// A request to set the lease of a hold anew. A lease shorter than the rest of the old one takes effect at once.
-#[derive(Clone, Debug)]
+/// A request to set the lease of a hold anew. A lease shorter than the rest of the old one takes effect at once. It MUST NOT make
+/// a hold that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renew {
     /// The object.
     pub object: Object,
@@ -107,8 +111,13 @@ pub enum Ending {
     Abandoned,
 }
 
-/// A request to end a hold.
-#[derive(Clone, Debug)]
+/// A request to end a hold. It sends the resulting wake-ups: a hint for each live waiter that may be granted now, to its own
+/// process. Every request that ends a hold or a place, finds one ended, or raises a limit sends them. A hint may be lost or
+/// doubled, and a hint that cannot be sent MUST NOT fail the request ([C14], [C30]).
+///
+/// [C14]: crate::contract#c14
+/// [C30]: crate::contract#c30
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The object.
     pub object: Object,
@@ -131,7 +140,7 @@ pub struct Release {
 /// its cancel, and a late copy of one that arrived before ([C4]). A retry only sets the tombstone's time anew.
 ///
 /// [C4]: crate::contract#c4
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
     /// The object.
     pub object: Object,
@@ -154,7 +163,25 @@ pub enum Kept {
     No,
 }
 
-/// The answer to a poll, one for each object.
+/// Tells the store that the process's waiters for this object are live, and asks which of them may be granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// The object.
+    pub object: Object,
+}
+
+/// Tells the store that the process's waiters for this object are live, and no more: the answer is `None` if that was noted. A
+/// store may answer as it answers a [`Poll`], and MUST do so if the process was silent: waiters that were passed over are first
+/// again.
+///
+/// The engine sends this about objects that no poll is due for. It is worth having if it is cheaper than a poll.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeepPlaces {
+    /// The object.
+    pub object: Object,
+}
+
+/// The answer to a [`Poll`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Polled {
     /// The waiters of the polling process that may be granted, in order: those that acquires in this order would grant now, and
@@ -174,7 +201,7 @@ pub struct Polled {
 
 /// A request to take over a detached hold: it gets another ticket and another lease, and keeps its token, weight and time of
 /// grant. The old ticket MUST get a tombstone for the rest of its lease, and for the new lease at least.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attach {
     /// The object.
     pub object: Object,
@@ -209,161 +236,51 @@ pub enum Force {
     One(Ticket),
 }
 
-/// The steps of mutexes and semaphores. A mutex is a semaphore with one permit. The members of a wait group are holds of
-/// weight 1, with a limit or without.
-///
-/// # What is kept of a name
-/// - Its **limit**, from the first grant or queued request on, while there are holds or waiters, and for a retention
-///   time after ([C20], [C25]).
-/// - Its last **fencing token**. A grant's token MUST be `max(last + 1, store time in µs since 1970)` ([M2], [M3]).
-/// - Its **holds**: ticket, weight, token, time of grant, end of the lease, label. A hold whose lease has ended MUST
-///   count as gone in every step, whether anything has removed it yet or not ([C8]).
-/// - Its **queue**: places in order of arrival, each with ticket, weight, process, and the lease of the request.
-/// - **Tombstones**: tickets that are refused until a time, some with the call that left them.
-/// - Its **epoch**: see below.
-///
-/// # Epoch
-/// `epoch` identifies a name's record: the store time in µs at which the record was made, or another number above 0 that no
-/// earlier record of the name had. 0 means that there is no record. It MUST NOT change while the record keeps a hold or a
-/// place, and MUST change once they were lost. The engine compares it with the last value: if it differs, the queue was
-/// lost with the record, and all waiters of the process send their requests again. In an answer after which no caller waits
-/// (`Granted`, [`Attached`]), only wait groups use it; it is 0 for other objects.
-///
-/// # Live and silent processes, and which places may be dropped
-/// - A process is **heard** on a name when it polls that name or keeps its places there, and when one of its requests joins
-///   the queue there or finds its place. A store may count other requests, and hear a process on other names by them.
-/// - A process that was not heard for 1 s is **silent**. Its waiters MUST be passed over: they are not granted, do not
-///   delay the waiters behind them, and do not count for `max_waiters`. They keep their places: once the process is
-///   heard again, a waiter is first again ([C16]). The engine polls, or keeps the places, every 300 ms while there are
-///   waiters.
-/// - No process may be judged silent in the first 2 s after the store stood still or was restarted. A store that heard
-///   no process at all for a while cannot tell the two apart, and MUST give this **grace**, once: processes that were
-///   silent for a whole grace MUST NOT start another ([C5]).
-/// - A place MUST be dropped by the acquire of its own ticket that is granted, is refused as `TooLarge`, or does not ask
-///   to queue, and by a cancel of its ticket.
-/// - A store may drop a place on its own only once the process was silent for the lease of the request, for 1 s at
-///   least, and outside a grace. It MUST drop the place some time after that ([C25]).
-/// - A store that lost places MUST show that by another epoch.
-///
-/// [C20]: crate::contract#c20
-/// [C25]: crate::contract#c25
-/// [M2]: crate::contract#m2
-/// [M3]: crate::contract#m3
-/// [C8]: crate::contract#c8
-/// [C16]: crate::contract#c16
-/// [C5]: crate::contract#c5
-#[async_trait]
-pub trait PermitSteps: Debug + Send + Sync {
-    /// Returns the lane of an object: steps on objects of one lane can leave in one request. A store on one server has one lane.
-    fn lane(&self, object: &Object) -> usize;
-
-    /// Returns the lane of an object's releases and acquires, if those of one lane leave together, by
-    /// [`exchange`](Self::exchange), and wait for the answer to their last request; `None` if the two leave side by side, each
-    /// by its own step and in the lane of [`lane`](Self::lane). A store does well to join them if it can answer both in one
-    /// request, and no entry makes the others wait.
-    ///
-    /// An object MUST keep its lane, so that its requests keep their order. Two lanes for one server let it work on one request
-    /// while the answers to the other are on their way.
-    fn exchange_lane(&self, object: &Object) -> Option<usize>;
-
-    /// Ends holds and requests permits in one request, or as few as the store can. Each entry is answered as by
-    /// [`release`](Self::release) or [`acquire`](Self::acquire), in the order of the batch. The releases SHOULD come first,
-    /// whatever their places, so that what they free is there for the acquires.
-    ///
-    /// The default makes a request of each part, one after the other.
-    async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {
-        let (releases, acquires) = Exchange::split(batch);
-        let released = if releases.is_empty() { Vec::new() } else { self.release(&releases).await };
-        let acquired = if acquires.is_empty() { Vec::new() } else { self.acquire(&acquires).await };
-        Exchange::join(batch, released, acquired)
-    }
-
-    /// Grants, queues or refuses, first come, first served among the live ([C16]): a request is granted only if its
-    /// weight is free and no live waiter is in front that could ever be granted. For a ticket that is not queued, the
-    /// whole queue is in front.
-    ///
-    /// A grant to a queued ticket that leaves permits free wakes the next waiter.
-    ///
-    /// [C16]: crate::contract#c16
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired>;
-
-    /// Renews leases. It MUST NOT make a hold that is gone.
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept>;
-
-    /// Releases holds and sends the resulting wake-ups: a hint for each live waiter that may be granted now, to its own
-    /// process. Every step that ends a hold or a place, finds one ended, or raises a limit sends them. A hint may be
-    /// lost or doubled, and a hint that cannot be sent MUST NOT fail the step ([C14], [C30]).
-    ///
-    /// [C14]: crate::contract#c14
-    /// [C30]: crate::contract#c30
-    async fn release(&self, batch: &[Release]) -> Answers<Kept>;
-
-    /// Withdraws acquisitions and sends the resulting wake-ups.
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()>;
-
-    /// Tells the store that the process's waiters for these objects are live, and returns which of them may be granted.
-    async fn poll(&self, batch: &[Object]) -> Answers<Polled>;
-
-    /// Tells the store that the process's waiters for these objects are live, and no more: `None` if that was noted. A store
-    /// may answer as by [`poll`](Self::poll), and MUST do so if the process was silent: waiters that were passed over are
-    /// first again.
-    ///
-    /// The engine asks this about objects that no poll is due for. It is worth having if it is cheaper than a poll. The
-    /// default polls.
-    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
-        self.poll(batch).await.into_iter().map(|answer| answer.map(Some)).collect()
-    }
-
-    /// Takes a detached hold over; `None` if it is certainly gone. The call then returns `Lost`.
-    ///
-    /// # Errors
-    /// As all steps.
-    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>>;
-
-    /// Returns the state of an object at one moment: its holders, oldest grant first, the number of waiters, and the limit,
-    /// `None` if none is stored. Stores nothing. A waiter whose place may be dropped SHOULD NOT count, and MUST NOT where the
-    /// queue is short: see above.
-    ///
-    /// The holders of an object that has more than 1,000 MAY be told in several requests, and MUST be where one would hold the
-    /// server for longer than 10 ms ([C27]); [`inspect_in_parts`](super::inspect_in_parts) puts them together. Then a hold that
-    /// lasts all through MUST be told, unless its lease is shortened or it is taken over meanwhile; each ticket comes once.
-    ///
-    /// # Errors
-    /// As all steps.
-    ///
-    /// [C27]: crate::contract#c27
-    async fn inspect(&self, object: &Object) -> Result<Inspection>;
-
-    /// Returns the totals of an object. Stores nothing.
-    ///
-    /// The default inspects the object. A store that keeps totals SHOULD read those alone.
-    ///
-    /// # Errors
-    /// As all steps.
-    async fn usage(&self, object: &Object) -> Result<Usage> {
-        let inspection = self.inspect(object).await?;
-        let weight = inspection.holders.iter().map(|holder| u64::from(holder.weight)).sum();
-        Ok(Usage::new(weight, inspection.limit))
-    }
-
-    /// Sets the limit, also of an unused name, and wakes the waiters that fit now and those that never will. No holder
-    /// loses a permit by it ([S6]).
-    ///
-    /// # Errors
-    /// As all steps.
-    ///
-    /// [S6]: crate::contract#s6
-    async fn resize(&self, object: &Object, limit: u32) -> Result<()>;
-
-    /// Releases holds by force and returns how many. A retry of [`Force::All`] also releases holds granted in between.
-    ///
-    /// # Errors
-    /// As all steps.
-    async fn force(&self, object: &Object, force: Force) -> Result<u32>;
-
-    /// Makes one round trip to the store itself.
-    ///
-    /// # Errors
-    /// As all steps.
-    async fn ping(&self) -> Result<()>;
+/// A request to release holds by force. A retry for [`Force::All`] also releases holds granted in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForceRelease {
+    /// The object.
+    pub object: Object,
+    /// The holds.
+    pub force: Force,
 }
+
+/// Sets the limit, also of an unused name, and wakes the waiters that fit now and those that never will. No holder loses a permit
+/// by it ([S6]).
+///
+/// [S6]: crate::contract#s6
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resize {
+    /// The object.
+    pub object: Object,
+    /// The new limit.
+    pub limit: u32,
+}
+
+/// Asks for the state of an object at one moment: its holders, oldest grant first, the number of waiters, and the limit, `None` if
+/// none is stored. Stores nothing. A waiter whose place may be dropped SHOULD NOT count, and MUST NOT where the queue is short:
+/// see [`spi`](super).
+///
+/// The holders of an object that has more than 1,000 MAY be asked for in several requests to the server, and MUST be where one
+/// would hold the server for longer than 10 ms ([C27]); [`inspect_in_parts`](super::inspect_in_parts) puts them together. Then a
+/// hold that lasts all through MUST be in the answer, unless its lease is shortened or it is taken over meanwhile; each ticket
+/// comes once.
+///
+/// [C27]: crate::contract#c27
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspect {
+    /// The object.
+    pub object: Object,
+}
+
+/// Asks for the totals of an object. Stores nothing. A store that keeps totals SHOULD read those alone; another may inspect the
+/// object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Total {
+    /// The object.
+    pub object: Object,
+}
+
+/// A request to the store itself, which does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ping;

@@ -21,6 +21,9 @@ pub struct Ticket(u128);
 const DETACHED: u128 = 1 << 127;
 
 impl Ticket {
+    /// No ticket: random ones never have these bits.
+    pub(crate) const NONE: Self = Self(0);
+
     /// Returns a new ticket from the operating system's random source, so that a forked child or a cloned machine makes
     /// other tickets than its original.
     ///

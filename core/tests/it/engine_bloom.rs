@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::model::drop_after::drop_after;
 use crate::model::{Model, model, model_within};
 use stanchion_core::engine::Engine;
-use stanchion_core::spi::{BloomAsk, MAX_POSITIONS};
+use stanchion_core::spi::{MAX_POSITIONS, ProbeItems};
 use stanchion_core::{BloomFilter, BloomOptions, ErrorKind, OnMismatch};
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -108,11 +108,11 @@ async fn b3_large_calls_leave_in_several_flights() {
         assert_eq!(call.await.unwrap(), 0, "none is new");
     }
     let flights = model.filters.flights.lock().unwrap();
-    let positions = |ask: &BloomAsk| match ask {
-        BloomAsk::Insert(positions) | BloomAsk::Contains(positions) => positions.len(),
+    let positions = |ask: &ProbeItems| match ask {
+        ProbeItems::Insert(positions) | ProbeItems::Contains(positions) => positions.len(),
     };
     for (flight, calls) in flights.iter() {
-        let load: usize = calls.iter().map(|call| positions(&call.ask)).sum();
+        let load: usize = calls.iter().map(|call| positions(&call.items)).sum();
         assert!(load <= MAX_POSITIONS, "{flight:?}: {load}");
         assert!(load <= 500 * filter.shape().hashes() as usize, "{flight:?}: {load}");
     }

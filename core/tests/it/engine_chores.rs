@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::AT_ONCE;
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::spi::{Chore, PermitSteps, Reports, Steps};
+use stanchion_core::spi::{Chore, Reports};
 use stanchion_core::{Capabilities, ErrorKind, MutexMode, MutexOptions, Ticket};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
@@ -54,8 +54,7 @@ type Tell = mpsc::UnboundedSender<(Ticket, oneshot::Sender<()>)>;
 
 fn engine() -> (Arc<Model>, Engine, Tell, Arc<AtomicBool>) {
     let (model, _) = model();
-    let permits = Arc::clone(&model) as Arc<dyn PermitSteps>;
-    let steps = Steps::new(permits, Duration::from_secs(2));
+    let steps = model.steps(Duration::from_secs(2));
     let (tell, tickets) = mpsc::unbounded_channel();
     let dropped = Arc::new(AtomicBool::new(false));
     let teller = Teller { tickets: tokio::sync::Mutex::new(tickets), dropped: Arc::clone(&dropped) };

@@ -13,7 +13,7 @@ use crate::model::drop_after::drop_after;
 use crate::model::{Model, model};
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::engine::Engine;
-use stanchion_core::spi::{Acquired, PermitSteps};
+use stanchion_core::spi::Acquired;
 use stanchion_core::{ErrorKind, MutexGuard, MutexOptions};
 use tokio::time::sleep;
 

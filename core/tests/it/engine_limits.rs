@@ -247,7 +247,7 @@ async fn c5_a_caller_that_is_not_polled_keeps_nobody() {
     let flights = model.limits.flights.lock().unwrap();
     let (first, last) = (flights[0].0, flights.last().unwrap().0);
     assert_eq!(first, last, "sent again under its name");
-    assert_ne!(first.lane, flights[1].0.lane, "what overtakes has another");
+    assert_ne!(first.sequence, flights[1].0.sequence, "what overtakes has another");
 }
 
 #[tokio::test]

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::model::Model;
 use async_trait::async_trait;
+use stanchion_core::clock;
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::spi::{List, ListPart, ListSteps, Steps};
+use stanchion_core::spi::{Answers, Ask, Lane, List, ListPart, Request, Response, Steps};
 use stanchion_core::{Capabilities, Cursor, ErrorKind, Kind, ListOptions, Listed, MutexMode, Name, Result};
 
 /// The answer to each request, by its number.
@@ -24,31 +25,34 @@ impl std::fmt::Debug for Script {
 }
 
 #[async_trait]
-impl ListSteps for Script {
-    fn lane(&self, _: &List) -> usize {
-        0
+impl Steps for Script {
+    fn lane(&self, request: &Request) -> Lane {
+        Lane::of_kind(0, request)
     }
 
-    async fn list(&self, list: &List) -> Result<ListPart> {
-        let number = {
-            let mut asked = self.asked.lock().unwrap();
-            asked.push(list.clone());
-            asked.len() - 1
+    async fn send(&self, batch: &[Request], _: clock::Instant) -> Answers<Response> {
+        let list = |request: &Request| {
+            let list = List::of(request).ok_or_else(|| request.unsupported())?;
+            let number = {
+                let mut asked = self.asked.lock().unwrap();
+                asked.push(list.clone());
+                asked.len() - 1
+            };
+            (self.answer)(number).map(Response::List)
         };
-        (self.answer)(number)
+        batch.iter().map(list).collect()
+    }
+
+    fn request_timeout(&self) -> Duration {
+        Duration::from_secs(2)
     }
 }
 
 fn listing(answer: impl Fn(usize) -> Result<ListPart> + Send + Sync + 'static) -> (Arc<Script>, Engine) {
     let script = Arc::new(Script { asked: Mutex::default(), answer: Box::new(answer) });
-    let steps = |model: &Arc<Model>| -> Steps {
-        let mut steps = model.steps(Duration::from_secs(2));
-        steps.listing = Some(Arc::clone(&script) as Arc<dyn ListSteps>);
-        steps
-    };
-    let model = Model::new();
-    let own = Background { namespace: Arc::from("ns"), ..Background::new(steps(&model)) };
-    let engine = Engine::start(Capabilities::full("scripted", MutexMode::Lease), steps(&model), own).unwrap();
+    let steps = || Arc::clone(&script) as Arc<dyn Steps>;
+    let own = Background { namespace: Arc::from("ns"), ..Background::new(steps()) };
+    let engine = Engine::start(Capabilities::full("scripted", MutexMode::Lease), steps(), own).unwrap();
     (script, engine)
 }
 
@@ -126,7 +130,8 @@ async fn c19_nothing_is_asked_for_a_bad_listing() {
 async fn c22_a_store_without_the_step_does_not_list() {
     let model = Model::new();
     let steps = || model.steps(Duration::from_secs(2));
-    let capabilities = Capabilities::full("scripted", MutexMode::Lease);
+    let mut capabilities = Capabilities::full("scripted", MutexMode::Lease);
+    capabilities.listing = false;
     let engine = Engine::start(capabilities, steps(), Background::new(steps())).unwrap();
     assert!(!engine.capabilities().listing);
     assert_eq!(engine.list(ListOptions::new()).await.unwrap_err().kind(), ErrorKind::Unsupported);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::spi::{
-    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Merged, Object, Opening,
+    BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Merged, Object, Opening, Probe, ProbeItems,
     Probed, RequestId, Surveyed,
 };
 use stanchion_core::{Kind, Name, Ticket};
@@ -54,22 +54,22 @@ impl Filter {
         items.iter().flat_map(|item| self.terms.shape.positions(&item.to_le_bytes())).collect()
     }
 
-    pub(crate) fn inserting(&self, items: &[u32]) -> BloomCall {
-        BloomCall { of: self.opening(), ask: BloomAsk::Insert(self.positions(items)) }
+    pub(crate) fn inserting(&self, items: &[u32]) -> Probe {
+        Probe { of: self.opening(), ask: ProbeItems::Insert(self.positions(items)) }
     }
 
-    pub(crate) fn asking(&self, items: &[u32]) -> BloomCall {
-        BloomCall { of: self.opening(), ask: BloomAsk::Contains(self.positions(items)) }
+    pub(crate) fn asking(&self, items: &[u32]) -> Probe {
+        Probe { of: self.opening(), ask: ProbeItems::Contains(self.positions(items)) }
     }
 
     /// Returns the id of a new request.
     pub(crate) fn next_id(&mut self) -> RequestId {
         self.number += 1;
-        RequestId { lane: self.lane, number: self.number }
+        RequestId { sequence: self.lane, number: self.number }
     }
 
     /// Sends a request, and returns the answers to its calls.
-    pub(crate) async fn send(&mut self, calls: &[BloomCall]) -> Vec<Probed> {
+    pub(crate) async fn send(&mut self, calls: &[Probe]) -> Vec<Probed> {
         let id = self.next_id();
         all(self.steps.probe(id, calls).await)
     }

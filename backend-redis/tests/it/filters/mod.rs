@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::spi::{
-    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Object, Opening, Probed,
+    BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Object, Opening, Probe, ProbeItems, Probed,
     RequestId, Survey, Surveyed,
 };
 use stanchion_core::{Error, Kind, Name, Ticket};
@@ -34,14 +34,14 @@ impl Filter {
     pub(crate) async fn new(fixture: &Fixture, name: &str, capacity: u64, rate: f64) -> Self {
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
         let terms = FilterTerms { shape: Shape::new(capacity, rate).unwrap(), ttl: None };
-        let last_id = RequestId { lane: Ticket::random(), number: 0 };
+        let last_id = RequestId { sequence: Ticket::random(), number: 0 };
         let steps = fixture.builder().request_timeout(PATIENT).steps().await.unwrap().callers;
         Self { steps, raw: fixture.raw().await, object, terms, known: None, last_id }
     }
 
     /// Makes another handle of the filter, which has seen nothing yet.
     pub(crate) fn other_handle(&self) -> Self {
-        let last_id = RequestId { lane: Ticket::random(), number: 0 };
+        let last_id = RequestId { sequence: Ticket::random(), number: 0 };
         let (steps, object) = (Arc::clone(&self.steps), self.object.clone());
         Self { steps, raw: self.raw.clone(), object, terms: self.terms, known: None, last_id }
     }
@@ -66,21 +66,21 @@ impl Filter {
         items.iter().flat_map(|item| self.terms.shape.positions(item.as_bytes())).collect()
     }
 
-    pub(crate) fn insertion(&self, items: &[String]) -> BloomCall {
-        BloomCall { of: self.opening(), ask: BloomAsk::Insert(self.positions(items)) }
+    pub(crate) fn insertion(&self, items: &[String]) -> Probe {
+        Probe { of: self.opening(), ask: ProbeItems::Insert(self.positions(items)) }
     }
 
-    pub(crate) fn question(&self, items: &[String]) -> BloomCall {
-        BloomCall { of: self.opening(), ask: BloomAsk::Contains(self.positions(items)) }
+    pub(crate) fn question(&self, items: &[String]) -> Probe {
+        Probe { of: self.opening(), ask: ProbeItems::Contains(self.positions(items)) }
     }
 
-    pub(crate) async fn probe(&mut self, call: BloomCall) -> Probed {
+    pub(crate) async fn probe(&mut self, call: Probe) -> Probed {
         let id = self.next_id();
         self.send_as(id, call).await.unwrap()
     }
 
     /// Sends a call with this request id.
-    pub(crate) async fn send_as(&self, id: RequestId, call: BloomCall) -> Result<Probed, Error> {
+    pub(crate) async fn send_as(&self, id: RequestId, call: Probe) -> Result<Probed, Error> {
         self.steps.probe(id, &[call]).await.remove(0)
     }
 
@@ -95,7 +95,7 @@ impl Filter {
         self.told(call).await
     }
 
-    async fn told(&mut self, call: BloomCall) -> Vec<bool> {
+    async fn told(&mut self, call: Probe) -> Vec<bool> {
         match self.probe(call).await {
             Probed::Told { answers, life } => {
                 self.known = Some(life);

@@ -1,5 +1,6 @@
 //! Compares the steps with core's bucket: the same calls at the same times get the same answers (L3).
 
+use crate::steps::StepCalls;
 use std::collections::HashMap;
 
 use proptest::prelude::*;

@@ -1,12 +1,15 @@
 //! Large batches.
 
+use crate::steps::StepCalls;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
+use stanchion_core::clock::now;
 use stanchion_core::spi::{
-    Acquire, Acquired, Cancel, Exchange, Kept, Object, ParameterCheck, Release, Renew,
+    Acquire, Acquired, Ask, Cancel, Kept, Object, ParameterCheck, Release, Renew, Request,
 };
 use stanchion_core::{FencingToken, Kind, OnMismatch};
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::super::drive::*;
@@ -205,7 +208,7 @@ pub(super) async fn c16_a_batch_is_carried_out_in_order_whatever_is_in_it(harnes
     assert_eq!(process.callers.inspect(&object).await.expect("an answer").holders.len(), 0);
 }
 
-pub(super) async fn c16_an_exchange_answers_each_entry_as_its_own_step_would(harness: &dyn StepHarness) {
+pub(super) async fn c16_a_mixed_batch_answers_each_entry_as_if_it_were_alone(harness: &dyn StepHarness) {
     let process = harness.process().await;
     let objects = [mutex("m"), semaphore("s"), mutex("free")];
     let held = [ask(&objects[0]), ask(&objects[1])];
@@ -215,24 +218,26 @@ pub(super) async fn c16_an_exchange_answers_each_entry_as_its_own_step_would(har
     let next = objects.each_ref().map(|object| Acquire { queue: false, ..ask(object) });
     // An acquire stands before the release that makes room for it, and one release has nothing to end.
     let batch = [
-        Exchange::Acquire(next[0].clone()),
-        Exchange::Release(freeing(&held[0], None)),
-        Exchange::Acquire(next[1].clone()),
-        Exchange::Release(freeing(&ask(&objects[2]), None)),
-        Exchange::Acquire(next[2].clone()),
-        Exchange::Release(freeing(&held[1], None)),
+        Request::from(next[0].clone()),
+        Request::from(freeing(&held[0], None)),
+        Request::from(next[1].clone()),
+        Request::from(freeing(&ask(&objects[2]), None)),
+        Request::from(next[2].clone()),
+        Request::from(freeing(&held[1], None)),
     ];
-    let answers = all(process.callers.exchange(&batch).await);
-    let kept = [1, 3, 5].map(|index: usize| answers[index].clone().kept().expect("a release's answer"));
+    let answers = all(process.callers.send(&batch, now() + Duration::from_secs(2)).await);
+    let kept =
+        [1, 3, 5].map(|index: usize| Release::answer(answers[index].clone()).expect("a release's answer"));
     assert_eq!(kept, [Kept::Yes, Kept::No, Kept::Yes], "{answers:?}");
-    let asked = [0, 2, 4].map(|index: usize| answers[index].clone().acquired().expect("an acquire's answer"));
+    let asked =
+        [0, 2, 4].map(|index: usize| Acquire::answer(answers[index].clone()).expect("an acquire's answer"));
     assert!(is_granted(&asked[2]), "{answers:?}");
     let definite = |answer: &Acquired| is_granted(answer) || matches!(answer, Acquired::Waiting { .. });
     assert!(asked.iter().all(definite), "{answers:?}");
     // Sent again, all have their grants: the releases end other holds, and these are gone.
-    let again = all(process.callers.exchange(&batch).await);
+    let again = all(process.callers.send(&batch, now() + Duration::from_secs(2)).await);
     for (index, before) in [0, 2, 4].into_iter().zip(asked) {
-        let answer = again[index].clone().acquired().expect("an acquire's answer");
+        let answer = Acquire::answer(again[index].clone()).expect("an acquire's answer");
         assert!(is_granted(&answer), "{again:?}");
         assert!(
             !is_granted(&before) || token_of(&answer) == token_of(&before),

@@ -1,5 +1,6 @@
 //! Limits of permits and of queues.
 
+use crate::steps::StepCalls;
 use std::time::Duration;
 
 use stanchion_core::OnMismatch;

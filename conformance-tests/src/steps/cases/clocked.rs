@@ -1,10 +1,11 @@
 //! Limit batches and refunds, at times that the case sets.
 
+use crate::steps::StepCalls;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::spi::{LimitAsk, LimitCall, Limited, Refund, RequestId};
+use stanchion_core::spi::{Decide, LimitAsk, Limited, Refund, RequestId};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::task::JoinSet;
 
@@ -55,7 +56,7 @@ pub(super) async fn l5_lanes_do_not_see_each_other(harness: &dyn ClockHarness) {
     let mut requests = Vec::new();
     for lane in 0..100_u64 {
         rig.at(HOUR + lane * 10 * SECOND).await;
-        requests.push(RequestId { lane: Ticket::random(), number: 3 });
+        requests.push(RequestId { sequence: Ticket::random(), number: 3 });
         all(rig.steps.decide(requests[requests.len() - 1], &calls).await);
     }
     let before = verdict(&rig.one(terms, take(0)).await);
@@ -114,7 +115,7 @@ pub(super) async fn l7_a_batch_of_refunds_is_answered_in_its_order(harness: &dyn
     let mut calls = Vec::new();
     for id in 0..20_u64 {
         let name = ["b", "a", "c"][usize::try_from(id % 3).expect("an index")];
-        let call = |ask| LimitCall { object: limiter(name), ..rig.call(terms, ask) };
+        let call = |ask| Decide { id: RequestId::NONE, object: limiter(name), ..rig.call(terms, ask) };
         if id < 3 {
             calls.push(call(take(10)));
         }

@@ -1,5 +1,6 @@
 //! How holds and requests end: by cancel, release, attach, force, and by retention of an idle name.
 
+use crate::steps::StepCalls;
 use std::sync::Arc;
 use std::time::Duration;
 

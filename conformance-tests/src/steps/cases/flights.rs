@@ -1,36 +1,37 @@
 //! Batches of limiter calls, by the store's own clock.
 
+use crate::steps::StepCalls;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::spi::{LimitAsk, LimitCall, Limited, ParameterCheck, Refund, RequestId};
+use stanchion_core::spi::{Decide, LimitAsk, Limited, ParameterCheck, Refund, RequestId, Steps};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::task::JoinSet;
 
 use super::super::drive::*;
-use super::super::harness::{LeaseSteps, Process, StepHarness};
+use super::super::harness::{Process, StepHarness};
 
 /// Returns a quota of one token in 10 s with a burst of 10.
 fn tens() -> ExactQuota {
     quota(1, 10_000_000, 10)
 }
 
-fn call(name: &str, ask: LimitAsk) -> LimitCall {
-    LimitCall { object: limiter(name), quota: tens(), check: ParameterCheck::Follow, ask }
+fn call(name: &str, ask: LimitAsk) -> Decide {
+    Decide { id: RequestId::NONE, object: limiter(name), quota: tens(), check: ParameterCheck::Follow, ask }
 }
 
-fn taking(name: &str, cost: u64) -> LimitCall {
+fn taking(name: &str, cost: u64) -> Decide {
     call(name, take(cost))
 }
 
-fn reserving(name: &str, ticket: Ticket, cost: u64) -> LimitCall {
+fn reserving(name: &str, ticket: Ticket, cost: u64) -> Decide {
     call(name, reserve(ticket, cost))
 }
 
-async fn decide(process: &Process, request: RequestId, calls: &[LimitCall]) -> Vec<Limited> {
+async fn decide(process: &Process, request: RequestId, calls: &[Decide]) -> Vec<Limited> {
     all(process.callers.decide(request, calls).await)
 }
 
@@ -49,7 +50,7 @@ async fn refund(process: &Process, name: &str, ticket: Ticket) -> u64 {
 }
 
 pub(super) async fn l5_a_flight_is_charged_once_whatever_its_retry_asks(harness: &dyn StepHarness) {
-    let (process, mut lane) = (harness.process().await, Lane::new());
+    let (process, mut lane) = (harness.process().await, Sequence::new());
     let request = lane.next_id();
     let calls =
         [taking("a", 2), taking("b", 1), taking("a", 2), reserving("a", Ticket::random(), 8), taking("b", 1)];
@@ -66,7 +67,7 @@ pub(super) async fn l5_a_flight_is_charged_once_whatever_its_retry_asks(harness:
         "from memory, over the same places"
     );
     // Another lane does not interfere, and the next request of this lane continues from there.
-    let other = decide(&process, Lane::new().next_id(), &[taking("b", 1)]).await;
+    let other = decide(&process, Sequence::new().next_id(), &[taking("b", 1)]).await;
     assert_eq!(remaining(&other[0]), (true, 7));
     assert_eq!(decided(&decide(&process, request, &calls).await), decided(&first));
     let next = decide(&process, lane.next_id(), &[taking("b", 7), taking("b", 1)]).await;
@@ -78,13 +79,13 @@ pub(super) async fn l5_a_flight_is_charged_once_whatever_its_retry_asks(harness:
 
 pub(super) async fn l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry(harness: &dyn StepHarness) {
     const LATER: Duration = Duration::from_millis(300);
-    let (process, request) = (harness.process().await, Lane::new().next_id());
+    let (process, request) = (harness.process().await, Sequence::new().next_id());
     // One missing token takes 100 ms, ten take a second.
     let quota = quota(10, 1_000_000, 10);
     let ticket = Ticket::random();
     let place = LimitAsk::Reserve { ticket, cost: 10, max_wait: 1_000_000 };
     let asks = [take(10), take(1), place];
-    let calls = asks.map(|ask| LimitCall { quota, ..call("l", ask) });
+    let calls = asks.map(|ask| Decide { quota, ..call("l", ask) });
     let waits = |answers: &[Limited]| match answers {
         [Limited::Taken { verdict: taken, .. }, Limited::Taken { verdict: refused, .. }, reserved] => {
             let Limited::Reserved { place: Some(place), .. } = reserved else { panic!("{reserved:?}") };
@@ -116,7 +117,7 @@ pub(super) async fn l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry(
 }
 
 pub(super) async fn l7_c4_a_refund_is_told_once_and_refuses_what_it_overtook(harness: &dyn StepHarness) {
-    let (process, mut lane) = (harness.process().await, Lane::new());
+    let (process, mut lane) = (harness.process().await, Sequence::new());
     let tickets: Vec<_> = (0..3).map(|_| Ticket::random()).collect();
     decide(&process, lane.next_id(), &[taking("l", 10)]).await;
     decide(&process, lane.next_id(), &[reserving("l", tickets[0], 5), reserving("l", tickets[1], 3)]).await;
@@ -136,7 +137,7 @@ pub(super) async fn l7_c4_a_refund_is_told_once_and_refuses_what_it_overtook(har
 }
 
 pub(super) async fn c19_every_name_is_a_name_of_its_own(harness: &dyn StepHarness) {
-    let (process, mut lane) = (harness.process().await, Lane::new());
+    let (process, mut lane) = (harness.process().await, Sequence::new());
     let long = "\u{1f980}".repeat(128);
     let names = [
         "a",
@@ -163,7 +164,7 @@ pub(super) async fn c19_every_name_is_a_name_of_its_own(harness: &dyn StepHarnes
         &long[4..],
     ];
     let terms = quota(1, 3_600_000_000, 1_000);
-    let call = |(cost, name): (u64, &&str)| LimitCall { quota: terms, ..taking(name, cost) };
+    let call = |(cost, name): (u64, &&str)| Decide { quota: terms, ..taking(name, cost) };
     let calls: Vec<_> = (1..).zip(&names).map(call).collect();
     let distinct = calls.iter().map(|call| &call.object).collect::<HashSet<_>>().len();
     assert_eq!((long.len(), distinct), (512, names.len()));
@@ -183,13 +184,13 @@ pub(super) async fn c19_every_name_is_a_name_of_its_own(harness: &dyn StepHarnes
 }
 
 /// Runs one caller. Each of its requests asks for both names, in the caller's own order.
-async fn call_often(steps: Arc<dyn LeaseSteps>, quota: ExactQuota, caller: usize) -> [u64; 2] {
-    let mut lane = Lane::new();
+async fn call_often(steps: Arc<dyn Steps>, quota: ExactQuota, caller: usize) -> [u64; 2] {
+    let mut lane = Sequence::new();
     let mut admitted = [0; 2];
     for number in 1..=60_usize {
         let mut names = [0_usize, 1, 0, 0];
         names.rotate_left((caller + number) % 4);
-        let calls = names.map(|name| LimitCall { quota, ..taking(["one", "two"][name], 1) });
+        let calls = names.map(|name| Decide { quota, ..taking(["one", "two"][name], 1) });
         let answers = all(steps.decide(lane.next_id(), &calls).await);
         for (name, limited) in names.iter().zip(&answers) {
             admitted[*name] += u64::from(verdict(limited).allowed);
@@ -220,24 +221,24 @@ pub(super) async fn l1_callers_over_many_connections_never_exceed_the_bound(harn
 pub(super) async fn c20_a_call_that_takes_nothing_makes_no_bucket(harness: &dyn StepHarness) {
     let process = harness.process().await;
     let (large, small) = (tens(), quota(1, HOUR, 5));
-    let of = |quota, cost| LimitCall { quota, ..taking("a", cost) };
+    let of = |quota, cost| Decide { quota, ..taking("a", cost) };
     for overtaken in [false, true] {
         if overtaken {
             // What is kept of it is no bucket either.
             assert_eq!(refund(&process, "b", Ticket::random()).await, 0);
         }
         let name = if overtaken { "b" } else { "a" };
-        let named = |call: LimitCall| LimitCall { object: limiter(name), ..call };
+        let named = |call: Decide| Decide { id: RequestId::NONE, object: limiter(name), ..call };
         let calls = [of(large, 0), of(small, 9), of(large, 11), of(small, 2), of(large, 3)].map(named);
-        let answers = decide(&process, Lane::new().next_id(), &calls[..3]).await;
+        let answers = decide(&process, Sequence::new().next_id(), &calls[..3]).await;
         assert_eq!(remaining(&answers[0]), (true, 10));
         assert_eq!(answers[1], Limited::TooLarge { quota: small });
         assert_eq!(answers[2], Limited::TooLarge { quota: large });
-        let answers = decide(&process, Lane::new().next_id(), &calls).await;
+        let answers = decide(&process, Sequence::new().next_id(), &calls).await;
         assert_eq!(remaining(&answers[0]), (true, 10));
         assert_eq!(remaining(&answers[3]), (true, 3), "the first to take brings the quota");
         assert_eq!(remaining(&answers[4]), (true, 0), "which the next one follows");
-        let answers = decide(&process, Lane::new().next_id(), &calls[..1]).await;
+        let answers = decide(&process, Sequence::new().next_id(), &calls[..1]).await;
         assert_eq!(remaining(&answers[0]), (true, 0));
     }
 }

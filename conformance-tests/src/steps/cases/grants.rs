@@ -1,5 +1,6 @@
 //! Grants, their leases and tokens.
 
+use crate::steps::StepCalls;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

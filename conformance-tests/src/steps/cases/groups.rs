@@ -1,5 +1,6 @@
 //! Wait groups: how members are counted, which processes learn of the end, and what is kept of it.
 
+use crate::steps::StepCalls;
 use std::time::Duration;
 
 use stanchion_core::Ticket;

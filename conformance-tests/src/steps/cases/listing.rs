@@ -1,5 +1,6 @@
 //! The step that lists names: what has state, in bounded parts that together are complete.
 
+use crate::steps::StepCalls;
 use std::collections::BTreeSet;
 
 use stanchion_core::clock::{now, sleep};
@@ -19,7 +20,7 @@ fn part(count: usize, after: Option<String>) -> List {
 async fn listed(process: &Process, count: usize) -> (Vec<Listed>, usize) {
     let (mut entries, mut parts, mut list) = (Vec::new(), 0, part(count, None));
     loop {
-        let ListPart { entries: more, next } = process.listing().list(&list).await.expect("a part");
+        let ListPart { entries: more, next } = process.callers.list(&list).await.expect("a part");
         assert!(more.len() <= count + 500, "a part has few more names than wanted, not {}", more.len());
         (entries, parts) = ([entries, more].concat(), parts + 1);
         let Some(next) = next else { return (entries, parts) };
@@ -145,7 +146,7 @@ pub(super) async fn c2_a_listing_changes_nothing(harness: &dyn StepHarness) {
 pub(super) async fn c19_a_position_that_no_part_has_given_is_refused(harness: &dyn StepHarness) {
     let process = harness.process().await;
     for position in ["", "x", "-1", "é", "99:99:99:99"] {
-        let refused = process.listing().list(&part(10, Some(position.to_owned()))).await;
+        let refused = process.callers.list(&part(10, Some(position.to_owned()))).await;
         let kind = refused.expect_err(position).kind();
         assert_eq!(kind, ErrorKind::InvalidArgument, "{position:?}");
     }

@@ -1,5 +1,6 @@
 //! Waiters of silent processes, and stalls of the store.
 
+use crate::steps::StepCalls;
 use std::time::Duration;
 
 use stanchion_core::Ttl;

@@ -1,5 +1,6 @@
 //! The members of wait groups: each ends once, and is counted where it ends.
 
+use crate::steps::StepCalls;
 use std::time::Duration;
 
 use rand::rngs::StdRng;

@@ -100,7 +100,7 @@ macro_rules! for_each_permit_step_case {
                 s2_batches_over_the_same_names_in_opposite_orders_never_deadlock,
                 c16_a_batch_is_carried_out_in_order_whatever_is_in_it,
                 s4_a_batch_over_many_names_decides_as_each_of_its_entries_alone,
-                c16_an_exchange_answers_each_entry_as_its_own_step_would,
+                c16_a_mixed_batch_answers_each_entry_as_if_it_were_alone,
             ]
             { stress } [
                 s1_s4_the_limit_holds_and_every_permit_comes_back,

@@ -1,5 +1,6 @@
 //! The queue: its order, and the hints to its waiters.
 
+use crate::steps::StepCalls;
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};

@@ -1,5 +1,6 @@
 //! Random steps on an object, in random order: the store's state of it stays consistent.
 
+use crate::steps::StepCalls;
 use std::time::Duration;
 
 use rand::rngs::StdRng;

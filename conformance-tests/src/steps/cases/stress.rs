@@ -1,5 +1,6 @@
 //! Many concurrent callers under one limit.
 
+use crate::steps::StepCalls;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Wait groups, driven by their steps.
 
+use crate::steps::StepCalls;
 use stanchion_core::spi::{Acquire, Ending, Kept, Look, Looked, NO_LIMIT, Object, Release, Split};
 use stanchion_core::{Kind, Name, Ticket};
 

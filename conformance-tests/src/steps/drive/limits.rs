@@ -72,18 +72,18 @@ pub fn place(limited: &Limited) -> Reserved {
     }
 }
 
-/// Makes the request ids of one lane, one after the other.
+/// Makes the ids of batches that do not overlap, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane(RequestId);
+pub struct Sequence(RequestId);
 
-impl Lane {
-    /// Creates a new lane.
+impl Sequence {
+    /// Creates a new sequence.
     #[must_use]
     pub fn new() -> Self {
-        Self(RequestId { lane: Ticket::random(), number: 0 })
+        Self(RequestId { sequence: Ticket::random(), number: 0 })
     }
 
-    /// Returns the id of the next request.
+    /// Returns the id of the next batch.
     #[must_use]
     pub fn next_id(&mut self) -> RequestId {
         self.0.number += 1;
@@ -91,7 +91,7 @@ impl Lane {
     }
 }
 
-impl Default for Lane {
+impl Default for Sequence {
     fn default() -> Self {
         Self::new()
     }

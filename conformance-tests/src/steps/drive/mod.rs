@@ -6,6 +6,7 @@ mod groups;
 mod limits;
 mod rig;
 
+use crate::steps::StepCalls;
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
@@ -18,7 +19,7 @@ use stanchion_core::{FencingToken, Kind, Name, Result, Ticket, Ttl};
 pub use self::groups::{
     added, end, ended, generation, look, members, split_of, split_off, wait_group, watching,
 };
-pub use self::limits::{HOUR, Lane, SECOND, limiter, place, quota, remaining, reserve, take, verdict};
+pub use self::limits::{HOUR, SECOND, Sequence, limiter, place, quota, remaining, reserve, take, verdict};
 pub use self::rig::Rig;
 use super::Process;
 use crate::stopwatch::{EPSILON, Stopwatch};

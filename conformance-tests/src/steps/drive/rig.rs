@@ -1,33 +1,32 @@
 //! Limiters with a clock that the case sets, one after the other.
 
+use crate::steps::StepCalls;
 use std::fmt;
 use std::sync::Arc;
 
 use stanchion_core::Ticket;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::spi::{
-    LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, Refund, RequestId,
-};
+use stanchion_core::spi::{Decide, LimitAsk, Limited, Object, ParameterCheck, Refund, RequestId, Steps};
 
 use super::super::ClockHarness;
-use super::{Lane, all, limiter, one};
+use super::{Sequence, all, limiter, one};
 
 /// One limiter of a harness at a time.
 pub struct Rig<'a> {
     /// The steps of the harness.
-    pub steps: Arc<dyn LimitSteps>,
+    pub steps: Arc<dyn Steps>,
     /// The current limiter.
     pub object: Object,
     harness: &'a dyn ClockHarness,
     number: u64,
-    lane: Lane,
+    sequence: Sequence,
 }
 
 impl<'a> Rig<'a> {
     /// Creates a rig with the first limiter, which has no bucket yet.
     #[must_use]
     pub fn new(harness: &'a dyn ClockHarness) -> Self {
-        Self { steps: harness.steps(), object: limiter("0"), harness, number: 0, lane: Lane::new() }
+        Self { steps: harness.steps(), object: limiter("0"), harness, number: 0, sequence: Sequence::new() }
     }
 
     /// Switches to another limiter, which has no bucket yet.
@@ -41,16 +40,16 @@ impl<'a> Rig<'a> {
         self.harness.at(now).await;
     }
 
-    /// Returns the id of the next request of the rig's lane.
+    /// Returns the id of the rig's next batch.
     #[must_use]
     pub fn next_id(&mut self) -> RequestId {
-        self.lane.next_id()
+        self.sequence.next_id()
     }
 
     /// Returns a call that follows the stored quota.
     #[must_use]
-    pub fn call(&self, quota: ExactQuota, ask: LimitAsk) -> LimitCall {
-        LimitCall { object: self.object.clone(), quota, check: ParameterCheck::Follow, ask }
+    pub fn call(&self, quota: ExactQuota, ask: LimitAsk) -> Decide {
+        Decide { id: RequestId::NONE, object: self.object.clone(), quota, check: ParameterCheck::Follow, ask }
     }
 
     /// Sends a batch of calls and its retry, and returns the answers.
@@ -59,7 +58,7 @@ impl<'a> Rig<'a> {
     /// If the retry gets other answers, or the store cannot be asked.
     pub async fn decide(&mut self, calls: &[(ExactQuota, ParameterCheck, LimitAsk)]) -> Vec<Limited> {
         let request = self.next_id();
-        let call = |&(quota, check, ask)| LimitCall { check, ..self.call(quota, ask) };
+        let call = |&(quota, check, ask)| Decide { check, ..self.call(quota, ask) };
         let calls: Vec<_> = calls.iter().map(call).collect();
         let answers = all(self.steps.decide(request, &calls).await);
         assert_eq!(answers, all(self.steps.decide(request, &calls).await), "a retry");

@@ -6,17 +6,14 @@ use async_trait::async_trait;
 
 use crate::api::options::check_items;
 use crate::bloom::{FilterTerms, Shape};
-use crate::engine::bloom::batches::MAX_ITEMS;
-use crate::engine::bloom::filtering::Filtering;
 use crate::engine::shared::EngineHandle;
-use crate::spi::{BloomAsk, BloomCall, Known, Object, Opening, Probed};
+use crate::spi::{FilterRecord, MAXIMUM_BATCH, Object, Opening, Probe, ProbeItems, Probed, RequestId};
 use crate::{BloomFilter, BloomOptions, Error, ErrorKind, OnMismatch, Result, Ticket};
 
 /// A Bloom filter.
 #[derive(Debug)]
 pub(in crate::engine) struct Filter {
     pub(super) engine: Arc<EngineHandle>,
-    pub(super) filtering: Arc<Filtering>,
     pub(super) object: Object,
     on_mismatch: OnMismatch,
     seen: Mutex<Seen>,
@@ -26,7 +23,7 @@ pub(in crate::engine) struct Filter {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) terms: FilterTerms,
-    pub(super) life: Known,
+    pub(super) record: Option<FilterRecord>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +35,12 @@ enum Verb {
 impl Filter {
     pub(in crate::engine) fn new(
         engine: &Arc<EngineHandle>,
-        filtering: &Arc<Filtering>,
         object: Object,
         options: &BloomOptions,
     ) -> Result<Self> {
-        let seen = Mutex::new(Seen { terms: options.terms()?, life: None });
-        let (engine, filtering) = (Arc::clone(engine), Arc::clone(filtering));
-        Ok(Self { engine, filtering, object, on_mismatch: options.on_mismatch, seen })
+        let seen = Mutex::new(Seen { terms: options.terms()?, record: None });
+        let engine = Arc::clone(engine);
+        Ok(Self { engine, object, on_mismatch: options.on_mismatch, seen })
     }
 
     fn state(&self) -> MutexGuard<'_, Seen> {
@@ -55,19 +51,19 @@ impl Filter {
         *self.state()
     }
 
-    pub(super) fn saw(&self, life: Known) {
-        self.state().life = life;
+    pub(super) fn saw(&self, record: Option<FilterRecord>) {
+        self.state().record = record;
     }
 
     /// Notes that the filter is empty, so that the next record is not taken for a lost one, unless another call has seen a
     /// record meanwhile.
     pub(super) fn saw_nothing(&self, seen: Seen) {
-        self.state().life.take_if(|life| seen.life == Some(*life));
+        self.state().record.take_if(|record| seen.record == Some(*record));
     }
 
     pub(super) fn opening(&self, seen: Seen) -> Opening {
-        let Seen { terms, life } = seen;
-        Opening { object: self.object.clone(), terms, known: life, fresh: Ticket::random() }
+        let Seen { terms, record } = seen;
+        Opening { object: self.object.clone(), terms, seen: record, fresh: Ticket::random() }
     }
 
     /// Adopts or refuses terms of the store that differ from the handle's (C20).
@@ -111,22 +107,22 @@ impl Filter {
     }
 
     /// Sends as many of the items as fit into one call, at least one.
-    async fn ask(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
+    async fn ask(&self, verb: Verb, of: &[&[u8]]) -> Result<Vec<bool>> {
         loop {
             let seen = self.seen();
             let shape = seen.terms.shape;
-            let most = self.filtering.steps.most_positions() / shape.hashes() as usize;
-            let most = most.clamp(1, MAX_ITEMS).min(items.len());
-            let positions = items[..most].iter().flat_map(|item| shape.positions(item)).collect();
-            let ask = match verb {
-                Verb::Insert => BloomAsk::Insert(positions),
-                Verb::Contains => BloomAsk::Contains(positions),
+            let most = self.engine.shared.steps.maximum_positions() / shape.hashes() as usize;
+            let most = most.clamp(1, MAXIMUM_BATCH).min(of.len());
+            let positions = of[..most].iter().flat_map(|item| shape.positions(item)).collect();
+            let items = match verb {
+                Verb::Insert => ProbeItems::Insert(positions),
+                Verb::Contains => ProbeItems::Contains(positions),
             };
-            let call = BloomCall { of: self.opening(seen), ask };
+            let call = Probe { id: RequestId::NONE, of: self.opening(seen), items };
             let end = self.engine.shared.request_end(None);
-            match (verb, self.filtering.batches.ask(call, end).await?) {
-                (_, Probed::Told { answers, life }) if answers.len() == most => {
-                    self.saw(Some(life));
+            match (verb, self.engine.shared.batcher.ask(call, end).await?) {
+                (_, Probed::Told { answers, record }) if answers.len() == most => {
+                    self.saw(Some(record));
                     return Ok(answers);
                 }
                 (Verb::Contains, Probed::Empty { .. }) => {

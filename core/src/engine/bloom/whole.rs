@@ -2,7 +2,10 @@
 
 use super::handle::Filter;
 use crate::bloom::{self, Shape};
-use crate::spi::{CHUNK_BYTES, ChunkRead, Known, Merge, Merged, Object, Survey, Surveyed};
+use crate::spi::{
+    CHUNK_BYTES, ChunkRead, Clear, FilterRecord, FilterState, Merge, Merged, Object, Read, StepsExt, Survey,
+    Surveyed,
+};
 use crate::{Error, ErrorKind, Kind, Name, Result};
 
 /// Maximum number of attempts of an import or a union that the filter's end interrupts.
@@ -15,16 +18,21 @@ impl Filter {
         Ok((self.seen().terms.shape, survey.map_or(0, |survey| survey.bits_set)))
     }
 
+    /// Asks the store for a filter as a whole.
+    async fn count_bits(&self, object: &Object, seen: Option<FilterRecord>) -> Result<Surveyed> {
+        self.engine.shared.steps.ask(Survey { object: object.clone(), seen }).await
+    }
+
     /// Returns the store's filter, after a comparison of its terms; `None` if there is none.
-    async fn survey(&self) -> Result<Option<Survey>> {
+    async fn survey(&self) -> Result<Option<FilterState>> {
         self.engine.shared.check_open()?;
         let seen = self.seen();
-        match self.filtering.steps.survey(&self.object, seen.life).await? {
+        match self.count_bits(&self.object, seen.record).await? {
             Surveyed::Live(survey) => {
                 if survey.terms != seen.terms {
                     self.accept(seen.terms, survey.terms)?;
                 }
-                self.saw(Some(survey.life));
+                self.saw(Some(survey.record));
                 Ok(Some(survey))
             }
             Surveyed::Empty(_) => {
@@ -38,7 +46,7 @@ impl Filter {
     pub(super) async fn empty(&self) -> Result<()> {
         self.engine.shared.check_open()?;
         let seen = self.seen();
-        self.filtering.steps.clear(&self.object).await?;
+        self.engine.shared.steps.ask(Clear { object: self.object.clone() }).await?;
         self.saw_nothing(seen);
         Ok(())
     }
@@ -109,7 +117,7 @@ impl Filter {
 
     /// As [`load_once`](Self::load_once), with the pieces of another filter.
     async fn unite_once(&self, other: &Object) -> Result<bool> {
-        let survey = match self.filtering.steps.survey(other, None).await? {
+        let survey = match self.count_bits(other, None).await? {
             Surveyed::Live(survey) => survey,
             Surveyed::Empty(_) => return Ok(true),
             Surveyed::Lost => return Err(other_lost()),
@@ -139,22 +147,23 @@ impl Filter {
 
     /// Reads a piece of the surveyed filter; `Empty` if the filter was replaced meanwhile, so that its bits mean something
     /// else.
-    async fn read(&self, object: &Object, found: &Survey, chunk: u64, span: usize) -> Result<ChunkRead> {
-        let read = self.filtering.steps.read(object, Some(found.life), chunk).await?;
+    async fn read(&self, object: &Object, found: &FilterState, chunk: u64, span: usize) -> Result<ChunkRead> {
+        let (object, seen) = (object.clone(), Some(found.record));
+        let read = self.engine.shared.steps.ask(Read { object: object.clone(), seen, chunk }).await?;
         let ChunkRead::Bytes(bytes) = &read else { return Ok(read) };
         if bytes.len() > span {
             let detail = "the store's answer was longer than what was asked for";
             return Err(Error::new(ErrorKind::Unknown, detail));
         }
-        Ok(match self.filtering.steps.survey(object, Some(found.life)).await? {
-            Surveyed::Live(now) if (now.terms, now.life) == (found.terms, found.life) => read,
+        Ok(match self.count_bits(&object, seen).await? {
+            Surveyed::Live(now) if (now.terms, now.record) == (found.terms, found.record) => read,
             Surveyed::Lost => ChunkRead::Lost,
             Surveyed::Live(_) | Surveyed::Empty(_) => ChunkRead::Empty,
         })
     }
 
     /// Merges a piece of an image of that shape, and returns the record it was merged into. A piece of zeros is skipped.
-    async fn merge(&self, chunk: u64, bytes: Vec<u8>, shape: &Shape) -> Result<Known> {
+    async fn merge(&self, chunk: u64, bytes: Vec<u8>, shape: &Shape) -> Result<Option<FilterRecord>> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
@@ -162,11 +171,11 @@ impl Filter {
         let mut merge = Merge { of: self.opening(self.seen()), chunk, bytes };
         loop {
             let seen = self.seen();
-            (merge.of.terms, merge.of.known) = (seen.terms, seen.life);
-            match self.filtering.steps.merge(&merge).await? {
-                Merged::Done(life) => {
-                    self.saw(Some(life));
-                    return Ok(Some(life));
+            (merge.of.terms, merge.of.seen) = (seen.terms, seen.record);
+            match self.engine.shared.steps.ask(merge.clone()).await? {
+                Merged::Done(record) => {
+                    self.saw(Some(record));
+                    return Ok(Some(record));
                 }
                 Merged::Mismatch(stored) => {
                     self.accept(seen.terms, stored)?;
@@ -180,11 +189,11 @@ impl Filter {
 
 /// The record into which pieces are merged.
 #[derive(Default)]
-struct Filled(Known);
+struct Filled(Option<FilterRecord>);
 
 impl Filled {
-    fn is_same(&mut self, merged: Known) -> bool {
-        merged.is_none_or(|life| *self.0.get_or_insert(life) == life)
+    fn is_same(&mut self, merged: Option<FilterRecord>) -> bool {
+        merged.is_none_or(|record| *self.0.get_or_insert(record) == record)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared, release_of};
 use crate::engine::timing::ATTEMPTS;
 use crate::engine::timing::engine_now as now;
-use crate::spi::{Attach, Attached, Ending, Kept, Object, Release};
+use crate::spi::{Attach, Attached, Ending, Kept, Object, Release, StepsExt};
 use crate::{Detached, Error, ErrorKind, FencingToken, HoldBackend, Result, Ticket, Ttl};
 
 /// The backend of one hold. It keeps the engine alive.
@@ -70,7 +70,7 @@ impl LeaseBackend {
 pub(crate) async fn release_with_retry(shared: &Shared, release: &Release) -> Result<(Kept, Option<Error>)> {
     let mut in_doubt = None;
     for attempt in 1.. {
-        match shared.exchanges.release(release.clone(), shared.request_end(None)).await {
+        match shared.batcher.ask(release.clone(), shared.request_end(None)).await {
             Ok(kept) => return Ok((kept, in_doubt)),
             Err(error) if error.kind().is_final() || attempt == ATTEMPTS => {
                 return Err(in_doubt.unwrap_or(error));
@@ -103,7 +103,7 @@ pub(crate) async fn move_hold(
     for attempt in 1.. {
         in_doubt.sent();
         let sent = now();
-        match engine.shared.steps.permits.attach(attach).await {
+        match engine.shared.steps.ask(attach.clone()).await {
             Ok(Some(_)) if now() > sent + attach.lease.handout() => {
                 ambiguous = true;
                 if attempt == ATTEMPTS {

@@ -12,22 +12,23 @@ use crate::clock::wait_until;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::shared::Shared;
 use crate::engine::timing::renewal_interval;
-use crate::spi::{Kept, PermitSteps, Renew, Steps};
+use crate::spi::{Kept, Lane, Renew, Request, Steps, StepsExt};
 use crate::sync::spawn;
 
 /// Maximum number of holds in one step call.
 const BATCH: usize = 500;
 
+/// A hold, and its renewal.
 type Due = (Arc<LeaseHold>, Renew);
 
 /// Renews the holds that are due, each batch on its own, so that a stalled batch does not delay the others.
-pub(crate) async fn renew_due(shared: &Arc<Shared>, steps: &Steps) {
+pub(crate) async fn renew_due(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
     loop {
         let sent = now();
         let (due, next) = shared.registry.take_due(sent);
-        for batch in batches(requests(shared, due, sent), shared, steps, sent) {
-            let (shared, permits) = (Arc::clone(shared), Arc::clone(&steps.permits));
-            spawn(async move { renew(&shared, permits.as_ref(), batch, sent).await });
+        for batch in batches(requests(shared, due, sent), shared, &**steps, sent) {
+            let (shared, steps) = (Arc::clone(shared), Arc::clone(steps));
+            spawn(async move { renew(&shared, &*steps, batch, sent).await });
         }
         tokio::select! {
             () = wait_until(next) => {}
@@ -55,16 +56,17 @@ fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due
 /// The shortest lease in a request sets its time limit, so renewals whose own limit is twice as long, or is that of the steps,
 /// leave in another request: every renewal gets at least half of its own time limit, and there are few requests however many
 /// different leases there are.
-fn batches(due: Vec<Due>, shared: &Shared, steps: &Steps, at: Instant) -> Vec<Vec<Due>> {
-    let mut alike = BTreeMap::<(usize, u32), Vec<Due>>::new();
+fn batches(due: Vec<Due>, shared: &Shared, steps: &dyn Steps, at: Instant) -> Vec<Vec<Due>> {
+    let mut alike = BTreeMap::<(Lane, u32), Vec<Due>>::new();
     for (hold, renew) in due {
-        let key = (steps.permits.lane(&renew.object), halvings(steps.request_timeout, renew.lease));
+        let lane = steps.lane(&Request::from(renew.clone()));
+        let key = (lane, halvings(steps.request_timeout(), renew.lease));
         alike.entry(key).or_default().push((hold, renew));
     }
     let mut batches = Vec::new();
     for ((lane, _), mut due) in alike {
         // Here, and not behind the call of the step: a part that is not answered must not delay the others' answers.
-        let most = shared.containment.part_sizes.most(("renew", lane), at).min(BATCH);
+        let most = shared.containment.part_sizes.most(lane, at).min(BATCH);
         while due.len() > most {
             batches.push(due.split_off(due.len() - most));
         }
@@ -83,9 +85,9 @@ fn halvings(mut limit: Duration, lease: Ttl) -> u32 {
     halvings
 }
 
-async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: Instant) {
+async fn renew(shared: &Shared, steps: &dyn Steps, batch: Vec<Due>, sent: Instant) {
     let (holds, requests): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-    let answers = steps.renew(&requests).await;
+    let answers = steps.ask_all(&requests).await;
     let answered = now();
     for (index, (hold, request)) in holds.iter().zip(&requests).enumerate() {
         let next = match answers.get(index) {

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use super::local::Local;
 use crate::clock::{micros, now};
-use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
 use crate::limiter::{ExactQuota, MAX, Verdict};
 use crate::observe::metering::Meter;
-use crate::spi::{LimitAsk, LimitCall, Limited, Object, ParameterCheck};
+use crate::spi::{Decide, LimitAsk, Limited, Object, ParameterCheck, RequestId, Reset, SetQuota, StepsExt};
 use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota, Reservation, Result};
 use async_trait::async_trait;
 
@@ -24,7 +23,6 @@ pub(crate) struct LimiterHandle {
 #[derive(Debug)]
 pub(super) struct LimiterState {
     pub(super) engine: Arc<EngineHandle>,
-    pub(super) limiting: Arc<Limiting>,
     pub(super) object: Object,
     pub(super) local: Arc<Local>,
     pub(super) options: LimiterOptions,
@@ -41,17 +39,12 @@ pub(super) struct Known {
 
 impl LimiterHandle {
     /// Makes a limiter of checked options.
-    pub(crate) fn new(
-        engine: &Arc<EngineHandle>,
-        limiting: &Arc<Limiting>,
-        object: Object,
-        options: LimiterOptions,
-    ) -> Result<Self> {
+    pub(crate) fn new(engine: &Arc<EngineHandle>, object: Object, options: LimiterOptions) -> Result<Self> {
         let known = Mutex::new(Known { quota: options.quota.validate()?, compared: false });
-        let local = limiting.locals.open(&object.name);
-        let (engine, limiting) = (Arc::clone(engine), Arc::clone(limiting));
+        let local = engine.shared.limits.locals.open(&object.name);
+        let engine = Arc::clone(engine);
         let meter = Meter::new(engine.shared.store(), object.kind, &object.name);
-        let state = LimiterState { engine, limiting, object, local, options, known, meter };
+        let state = LimiterState { engine, object, local, options, known, meter };
         Ok(Self { handle: Arc::new(state) })
     }
 
@@ -99,7 +92,7 @@ impl LimiterHandle {
         let waited = async {
             // Asked before the flag's lock is taken, which a forked child must not do, and after, so that no close is missed.
             handle.engine.shared.check_open()?;
-            let mut closing = pin!(handle.limiting.closing.notified());
+            let mut closing = pin!(handle.engine.shared.limits.closing.notified());
             closing.as_mut().enable();
             handle.engine.shared.check_open()?;
             tokio::select! {
@@ -151,12 +144,12 @@ impl LimiterState {
     }
 
     /// Returns the call. What takes nothing is not compared (C20).
-    pub(super) fn call(&self, known: Known, ask: LimitAsk) -> LimitCall {
+    pub(super) fn call(&self, known: Known, ask: LimitAsk) -> Decide {
         let (LimitAsk::Take { cost } | LimitAsk::Reserve { cost, .. }) = ask;
         let follows = known.compared || cost == 0;
         let check =
             if follows { ParameterCheck::Follow } else { ParameterCheck::First(self.options.on_mismatch) };
-        LimitCall { object: self.object.clone(), quota: known.quota, check, ask }
+        Decide { id: RequestId::NONE, object: self.object.clone(), quota: known.quota, check, ask }
     }
 
     /// Asks the store for the quota in force; one that is not stored is that of this handle.
@@ -165,8 +158,7 @@ impl LimiterState {
         shared.check_open()?;
         let known = self.known();
         let call = self.call(known, LimitAsk::Take { cost: 0 });
-        let answered = self.limiting.batches.ask(call, shared.request_end(None)).await?;
-        match answered.limited {
+        match shared.batcher.ask(call, shared.request_end(None)).await? {
             Limited::Taken { quota, .. } => Ok(quota),
             other => Err(self.refusal(&other, 0, known)),
         }
@@ -183,12 +175,12 @@ impl LimiterState {
             _ => None,
         };
         let call = self.call(known, LimitAsk::Take { cost });
-        let answered = match self.limiting.batches.ask(call, shared.request_end(None)).await {
+        let answered = match shared.batcher.ask_timed(call, shared.request_end(None)).await {
             Ok(answered) => answered,
             Err(error) => return self.decide_without(cost, error),
         };
-        let Limited::Taken { verdict, quota, settled } = answered.limited else {
-            return Err(self.refusal(&answered.limited, cost, known));
+        let Limited::Taken { verdict, quota, settled } = answered.answer else {
+            return Err(self.refusal(&answered.answer, cost, known));
         };
         if known.quota != quota || !known.compared {
             self.learn_by(cost, quota);
@@ -283,7 +275,8 @@ impl Limiter for LimiterHandle {
         let set = async {
             let quota = quota.validate()?;
             handle.local.forget();
-            handle.limiting.steps.set_quota(&handle.object, quota).await?;
+            let object = handle.object.clone();
+            handle.engine.shared.steps.ask(SetQuota { object, quota }).await?;
             handle.learn(quota);
             Ok(())
         };
@@ -297,7 +290,7 @@ impl Limiter for LimiterHandle {
         handle.engine.shared.check_open().map_err(|error| handle.context("reset", error))?;
         let reset = async {
             handle.local.forget();
-            handle.limiting.steps.reset(&handle.object).await
+            handle.engine.shared.steps.ask(Reset { object: handle.object.clone() }).await
         };
         let reset = handle.engine.shared.on(reset).await;
         handle.local.forget();

@@ -1,23 +1,18 @@
 //! What the limiters of one store object share, and the reservations of calls under way.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::batches::LimitBatches;
 use super::local::Locals;
-use crate::engine::sending::batching::Batcher;
-use crate::spi::{LimitSteps, Object};
+use crate::spi::Object;
 use crate::{Error, Result, Ticket};
 
 /// The state shared by all limiters of one store object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Limiting {
-    /// The steps over the callers' connection.
-    pub(super) steps: Arc<dyn LimitSteps>,
-    pub(super) batches: Batcher<LimitBatches>,
     pub(super) locals: Locals,
     claims: Mutex<Claims>,
     /// Notified when the store object closes.
@@ -42,16 +37,6 @@ pub(crate) struct Claimed {
 }
 
 impl Limiting {
-    pub(crate) fn new(steps: Arc<dyn LimitSteps>) -> Self {
-        Self {
-            batches: Batcher::new(LimitBatches(Arc::clone(&steps))),
-            steps,
-            locals: Locals::default(),
-            claims: Mutex::default(),
-            closing: Notify::new(),
-        }
-    }
-
     /// Refuses new reservations and returns those of calls under way, the last one first, so that each is refunded in full: no
     /// other reservation is behind it.
     pub(crate) fn close(&self) -> Vec<(Ticket, Claimed)> {

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::handle::LimiterState;
 use super::local::Local;
 use crate::clock::{sleep, sleep_until, timeout_at};
-use crate::engine::limiter::limiting::Limiting;
+use crate::engine::contained::{REQUEST_GRACE, unanswered};
 use crate::engine::shared::EngineHandle;
 use crate::engine::timing::engine_now as now;
-use crate::spi::{Object, Refund};
-use crate::{Error, ErrorKind, ReservationBackend, Result, Ticket};
+use crate::spi::{Object, Refund, StepsExt};
+use crate::{ReservationBackend, Result, Ticket};
 
 /// Pause between two attempts of a cancel.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -22,7 +22,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Claim<'a> {
     engine: &'a EngineHandle,
-    limiting: &'a Limiting,
     object: &'a Object,
     ticket: Ticket,
     ready_by: Option<Instant>,
@@ -41,10 +40,10 @@ impl<'a> Claim<'a> {
         max_wait: u64,
         end: Instant,
     ) -> Result<Self> {
-        let LimiterState { engine, limiting, object, .. } = handle;
+        let LimiterState { engine, object, .. } = handle;
         let ready_by = end.checked_add(Duration::from_micros(max_wait));
-        limiting.claim(ticket, object, ready_by)?;
-        Ok(Self { engine, limiting, object, ticket, ready_by, is_open: true })
+        engine.shared.limits.claim(ticket, object, ready_by)?;
+        Ok(Self { engine, object, ticket, ready_by, is_open: true })
     }
 
     /// Notes that nothing is left at the store, or that what is left has an owner.
@@ -59,7 +58,7 @@ impl Drop for Claim<'_> {
         if self.is_open {
             self.engine.shared.send_refund(self.object, self.ticket, self.ready_by);
         }
-        self.limiting.claims().by_ticket.remove(&self.ticket);
+        self.engine.shared.limits.claims().by_ticket.remove(&self.ticket);
     }
 }
 
@@ -67,21 +66,18 @@ impl LimiterState {
     /// Sends a refund until it is answered, or the time of a request is over.
     async fn refund(&self, ticket: Ticket) -> Result<u64> {
         let end = self.engine.shared.request_end(None);
-        let refund = [Refund { object: self.object.clone(), ticket }];
-        let mut last = Error::new(ErrorKind::Unknown, "no answer within the request's time limit");
+        let refund = Refund { object: self.object.clone(), ticket };
+        let mut last = unanswered();
         loop {
-            let Ok(mut answers) = timeout_at(end, self.limiting.steps.refund(&refund)).await else { break };
-            match answers.pop() {
-                Some(Ok(refunded)) => return Ok(refunded),
-                Some(Err(error)) => last = error,
-                None => {}
-            }
-            if last.kind().is_final() || now() + PAUSE >= end {
-                break;
+            let asked = self.engine.shared.steps.ask(refund.clone());
+            let Ok(answer) = timeout_at(end + REQUEST_GRACE, asked).await else { return Err(last) };
+            match answer {
+                Err(error) if error.kind().is_final() || now() + PAUSE >= end => return Err(error),
+                Err(error) => last = error,
+                Ok(refunded) => return Ok(refunded),
             }
             sleep(PAUSE).await;
         }
-        Err(last)
     }
 }
 

@@ -34,7 +34,7 @@ impl LimiterState {
         let max_wait = max_wait.min(MAX);
         let mut claim = Claim::sent(self, ticket, max_wait, end)?;
         let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait });
-        let answered = match self.limiting.batches.ask(call, end).await {
+        let answered = match self.engine.shared.batcher.ask_timed(call, end).await {
             Ok(answered) => answered,
             Err(error) => {
                 // Only a request that was certainly not executed leaves nothing: another error may be that of a retry.
@@ -44,9 +44,9 @@ impl LimiterState {
                 return Err(error);
             }
         };
-        let Limited::Reserved { place, quota } = answered.limited else {
+        let Limited::Reserved { place, quota } = answered.answer else {
             claim.resolved();
-            return Err(self.refusal(&answered.limited, cost, known));
+            return Err(self.refusal(&answered.answer, cost, known));
         };
         self.learn_by(cost, quota);
         let Some(place) = place else {

@@ -6,18 +6,18 @@ use tokio::time::Instant;
 
 use super::store::{Heard, Store, object};
 use crate::clock::now;
-use crate::engine::sending::outbox::{Message, Outbox};
+use crate::engine::sending::outbox::Outbox;
 use crate::spi::{Cancel, Ending, Release};
 use crate::sync::model::{LateSignals, Time, beside, draw, explore, pause};
 use crate::{Ticket, Ttl};
 
-fn release(number: usize, ticket: Ticket) -> Message {
+fn release(number: usize, ticket: Ticket) -> Release {
     let (object, ending) = (object(number), Ending::Abandoned);
-    Message::Release(Release { object, ticket, ending, tombstone: None, call: None })
+    Release { object, ticket, ending, tombstone: None, call: None }
 }
 
-fn cancel(number: usize, ticket: Ticket) -> Message {
-    Message::Cancel(Cancel { object: object(number), ticket, lease: Ttl::DEFAULT })
+fn cancel(number: usize, ticket: Ticket) -> Cancel {
+    Cancel { object: object(number), ticket, lease: Ttl::DEFAULT }
 }
 
 /// Two who push, one who waits until the queue is empty, and a deliverer that is stopped.

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use crate::clock::now;
 use crate::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
-    Renew, Steps, refused,
+    Answers, Cancel, Kept, Lane, Object, Release, Renew, Request, Response, Steps, contents, refused,
+    responses,
 };
 use crate::sync::model::{draw, pause};
-use crate::{Error, ErrorKind, Inspection, Kind, Name, Result, Ticket};
+use crate::{Error, ErrorKind, Kind, Name, Ticket};
 
-/// Objects whose number is even are in one lane, the others in another.
+/// Objects whose number is even are on one server, the others on another.
 pub(super) fn object(number: usize) -> Object {
     Object { kind: Kind::Mutex, name: Name::new(&number.to_string()).unwrap() }
 }
@@ -28,13 +28,6 @@ enum Fate {
     Unavailable,
     RequestLost,
     ReplyLost,
-}
-
-/// What is asked, as far as requests of one kind must not overlap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Verb {
-    Release,
-    Cancel,
 }
 
 /// What the store was told of a ticket, and answered.
@@ -51,7 +44,7 @@ struct Inner {
     heard: HashMap<Ticket, Vec<Heard>>,
     /// The calls that ended holds, by ticket: a retry of one is answered as it was.
     calls: HashMap<Ticket, Ticket>,
-    under_way: HashMap<(Verb, usize), Vec<Vec<Ticket>>>,
+    under_way: HashMap<Lane, Vec<Vec<Ticket>>>,
     /// So many requests fail at most.
     faults: usize,
     /// Every renewal fails.
@@ -73,9 +66,8 @@ impl Store {
     }
 
     /// The steps over a connection of the engine's thread, or of its callers.
-    pub(super) fn steps(self: &Arc<Self>, engine: bool) -> Steps {
-        let permits = Arc::new(Line { store: Arc::clone(self), engine });
-        Steps::new(permits, Duration::from_secs(2))
+    pub(super) fn steps(self: &Arc<Self>, engine: bool) -> Arc<dyn Steps> {
+        Arc::new(Connection { store: Arc::clone(self), engine })
     }
 
     pub(super) fn grant(&self, ticket: Ticket, until: Instant) {
@@ -122,28 +114,25 @@ impl Store {
     }
 }
 
-/// What a release and a cancel have in common.
-struct End<'a> {
-    ticket: Ticket,
-    object: &'a Object,
-    call: Option<Ticket>,
-}
-
 /// One connection.
 #[derive(Debug)]
-struct Line {
+struct Connection {
     store: Arc<Store>,
     engine: bool,
 }
 
-impl Line {
-    /// Ends what the tickets name. Over the engine's connection two requests of one kind and lane overlap at most, and none that
-    /// have a ticket in common.
-    async fn end(&self, verb: Verb, ends: Vec<End<'_>>) -> Answers<Kept> {
-        let lane = |end: &End<'_>| self.lane(end.object);
-        let channel = (verb, ends.first().map_or(0, lane));
-        assert!(ends.iter().all(|end| lane(end) == channel.1), "lanes in one request");
-        let tickets: Vec<_> = ends.iter().map(|end| end.ticket).collect();
+fn server_of(object: &Object) -> usize {
+    object.name.as_str().parse::<usize>().unwrap() % 2
+}
+
+impl Connection {
+    /// Ends what the tickets name, each with the call that does. Over the engine's connection two batches of one lane overlap at
+    /// most, and none that have a ticket in common.
+    async fn end(&self, batch: &[Request], ends: Vec<(Ticket, Option<Ticket>)>) -> Answers<Kept> {
+        let channel = self.lane(&batch[0]);
+        assert!(batch.iter().all(|request| self.lane(request) == channel), "lanes in one batch");
+        let is_release = matches!(batch[0], Request::Release(_));
+        let tickets: Vec<_> = ends.iter().map(|(ticket, _)| *ticket).collect();
         if self.engine {
             let mut inner = self.store.inner();
             let under_way = inner.under_way.entry(channel).or_default();
@@ -153,16 +142,16 @@ impl Line {
         }
         let fate = self.store.fate();
         let run = |inner: &mut Inner| {
-            let end = |end: &End<'_>| {
+            let end = |(ticket, call): &(Ticket, Option<Ticket>)| {
                 if fate == Fate::Answered {
-                    let heard = if verb == Verb::Release { Heard::Released } else { Heard::Cancelled };
-                    inner.heard.entry(end.ticket).or_default().push(heard);
+                    let heard = if is_release { Heard::Released } else { Heard::Cancelled };
+                    inner.heard.entry(*ticket).or_default().push(heard);
                 }
-                let held = inner.holds.remove(&end.ticket).is_some_and(|until| now() < until);
-                if let (true, Some(call)) = (held, end.call) {
-                    inner.calls.insert(end.ticket, call);
+                let held = inner.holds.remove(ticket).is_some_and(|until| now() < until);
+                if let (true, Some(call)) = (held, *call) {
+                    inner.calls.insert(*ticket, call);
                 }
-                let again = end.call.is_some_and(|call| inner.calls.get(&end.ticket) == Some(&call));
+                let again = call.is_some_and(|call| inner.calls.get(ticket) == Some(&call));
                 if held || again { Kept::Yes } else { Kept::No }
             };
             ends.iter().map(end).collect()
@@ -175,24 +164,11 @@ impl Line {
     }
 }
 
-#[async_trait]
-impl PermitSteps for Line {
-    fn lane(&self, object: &Object) -> usize {
-        object.name.as_str().parse::<usize>().unwrap() % 2
-    }
-
-    fn exchange_lane(&self, _: &Object) -> Option<usize> {
-        None
-    }
-
-    async fn acquire(&self, _: &[Acquire]) -> Answers<Acquired> {
-        unreachable!("holds are granted beforehand")
-    }
-
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
+impl Connection {
+    async fn renew(&self, batch: &[&Renew]) -> Answers<Kept> {
         let fate = if self.store.inner().away { Fate::RequestLost } else { self.store.fate() };
         let run = |inner: &mut Inner| {
-            let renew = |renew: &Renew| match inner.holds.get_mut(&renew.ticket) {
+            let renew = |renew: &&Renew| match inner.holds.get_mut(&renew.ticket) {
                 Some(until) if now() < *until => {
                     *until = now() + renew.lease.get();
                     Kept::Yes
@@ -203,43 +179,35 @@ impl PermitSteps for Line {
         };
         self.store.run(batch.len(), fate, run).await
     }
+}
 
-    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        let ends = batch.iter().map(|release| {
-            let Release { ticket, object, call, .. } = release;
-            End { ticket: *ticket, object, call: *call }
-        });
-        self.end(Verb::Release, ends.collect()).await
+#[async_trait]
+impl Steps for Connection {
+    fn lane(&self, request: &Request) -> Lane {
+        Lane::of_kind(request.object().map_or(0, server_of), request)
     }
 
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        let ends =
-            batch.iter().map(|cancel| End { ticket: cancel.ticket, object: &cancel.object, call: None });
-        let answers = self.end(Verb::Cancel, ends.collect()).await;
-        answers.into_iter().map(|answer| answer.map(drop)).collect()
+    fn request_timeout(&self) -> Duration {
+        Duration::from_secs(2)
     }
 
-    async fn poll(&self, _: &[Object]) -> Answers<Polled> {
-        unreachable!("nobody waits")
-    }
-
-    async fn attach(&self, _: &Attach) -> Result<Option<Attached>> {
-        unreachable!("nobody attaches")
-    }
-
-    async fn inspect(&self, _: &Object) -> Result<Inspection> {
-        unreachable!("nobody inspects")
-    }
-
-    async fn resize(&self, _: &Object, _: u32) -> Result<()> {
-        unreachable!("nobody resizes")
-    }
-
-    async fn force(&self, _: &Object, _: Force) -> Result<u32> {
-        unreachable!("nobody uses force")
-    }
-
-    async fn ping(&self) -> Result<()> {
-        Ok(())
+    async fn send(&self, batch: &[Request], _: Instant) -> Answers<Response> {
+        let of_release = |release: &Release| (release.ticket, release.call);
+        let of_cancel = |cancel: &Cancel| (cancel.ticket, None);
+        let entries: Vec<_> = batch.iter().collect();
+        match &batch[0] {
+            Request::Renew(_) => responses::<Renew>(self.renew(&contents(&entries)).await),
+            Request::Release(_) => {
+                let ends = contents(&entries).into_iter().map(of_release).collect();
+                responses::<Release>(self.end(batch, ends).await)
+            }
+            Request::Cancel(_) => {
+                let ends = contents(&entries).into_iter().map(of_cancel).collect();
+                let answers = self.end(batch, ends).await;
+                responses::<Cancel>(answers.into_iter().map(|answer| answer.map(drop)).collect())
+            }
+            Request::Ping(_) => vec![Ok(Response::Ping(()))],
+            other => unreachable!("nobody asks {other:?}"),
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::engine::sending::outbox::Message;
 use crate::engine::shared::EngineHandle;
 use crate::engine::timing::engine_now as now;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
@@ -91,7 +90,7 @@ impl Drop for InDoubt {
             let (ending, give_up) = (Ending::Abandoned, now().checked_add(tombstone.get()));
             let release =
                 Release { object, ticket: self.ticket, ending, tombstone: Some(tombstone), call: None };
-            shared.outbox.push(Message::Release(release), give_up);
+            shared.outbox.push(release, give_up);
         } else if self.open && self.registered {
             shared.send_cancel(&self.object, self.ticket, self.lease);
         } else if self.open {

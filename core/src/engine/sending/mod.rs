@@ -3,4 +3,3 @@
 pub(in crate::engine) mod batching;
 pub(in crate::engine) mod in_doubt;
 pub(in crate::engine) mod outbox;
-pub(in crate::engine) mod step_batches;

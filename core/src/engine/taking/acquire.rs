@@ -100,7 +100,7 @@ impl Acquisition<'_> {
     async fn ask(&self) -> Result<Acquired> {
         let shared = &self.engine.shared;
         let end = self.wait_limit.request_end(shared.request_end(Some(self.request.lease)));
-        shared.exchanges.acquire(self.request.clone(), end).await
+        shared.batcher.ask(self.request.clone(), end).await
     }
 
     fn judge(
@@ -166,7 +166,7 @@ pub(crate) async fn wait_for_room(
     wait_limit: WaitLimit,
 ) -> Result<()> {
     let (shared, mut pause) = (&engine.shared, FIRST_PAUSE);
-    while shared.outbox.is_full(shared.steps.permits.lane(object)) {
+    while shared.is_full(object) {
         let no_room = Error::new(ErrorKind::Unavailable, "no room");
         wait_limit.ride_out(no_room, &mut pause).await.map_err(|_| Error::too_many_in_doubt())?;
         shared.check_open()?;

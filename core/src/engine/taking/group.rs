@@ -1,6 +1,5 @@
 //! Wait groups of lease stores: a member is a hold; the engine's thread tells waiters of the end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,9 +10,7 @@ use crate::api::options::check_members;
 use crate::clock::now;
 use crate::clock::wait_until;
 use crate::engine::keeping::lease_backend::release_with_retry;
-use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::in_doubt::InDoubt;
-use crate::engine::sending::step_batches::Looking;
 use crate::engine::taking::acquire::{Grant, granted};
 use crate::engine::taking::handle::ObjectHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
@@ -21,15 +18,13 @@ use crate::engine::timing::FIRST_PAUSE;
 use crate::engine::waiting::generation_end::End;
 use crate::engine::waiting::group_waiters::Interest;
 use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
-use crate::spi::{Ending, GroupSteps, Kept, Look, Looked, MAX_SPLIT, Release, Split};
+use crate::spi::{Ending, Kept, Look, Looked, MAX_SPLIT, Release, Split, StepsExt};
 use crate::{Detached, Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
 
 /// A wait group as one caller uses it.
 #[derive(Debug)]
 pub(crate) struct WaitGroupHandle {
     handle: ObjectHandle,
-    steps: Arc<dyn GroupSteps>,
-    looks: Arc<Batcher<Looking>>,
     record_seen: RecordSeen,
 }
 
@@ -37,11 +32,10 @@ impl WaitGroupHandle {
     /// # Errors
     /// `Unsupported` if the store has no steps of wait groups.
     pub(crate) fn new(handle: ObjectHandle) -> Result<Self> {
-        let shared = &handle.engine.shared;
-        let (Some(steps), Some(looks)) = (shared.steps.groups.clone(), shared.looks.clone()) else {
+        if !handle.engine.shared.capabilities.wait_groups {
             return Err(Error::new(ErrorKind::Unsupported, "the store has no wait groups"));
-        };
-        Ok(Self { handle, steps, looks, record_seen: RecordSeen::default() })
+        }
+        Ok(Self { handle, record_seen: RecordSeen::default() })
     }
 
     /// Does a call, and adds to its error what was called.
@@ -114,7 +108,7 @@ impl WaitGroupHandle {
             self.handle.engine.shared.check_open()?;
             part.in_doubt.iter_mut().for_each(InDoubt::sent);
             let sent = now();
-            let split = self.steps.split(&part.split).await;
+            let split = self.handle.engine.shared.steps.ask(part.split.clone()).await;
             match &split {
                 Ok(true) => part.sent = Some(sent),
                 Ok(false) => {}
@@ -138,7 +132,7 @@ impl WaitGroupHandle {
             shared.check_open()?;
             let sent = now();
             let end = wait_limit.request_end(shared.request_end(None));
-            let looked = self.looks.ask(look.clone(), end).await?;
+            let looked = shared.batcher.ask(look.clone(), end).await?;
             if self.record_seen.check(&looked, sent)? {
                 return Ok((looked, sent));
             }

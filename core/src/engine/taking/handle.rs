@@ -15,7 +15,10 @@ use crate::engine::taking::wait_record::WaitRecord;
 use crate::observe::audit::ForcedRelease;
 use crate::observe::events::LossCause;
 use crate::observe::metering::Meter;
-use crate::spi::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck, Usage};
+use crate::spi::{
+    Acquire, Ask, Attach, Attached, Force, ForceRelease, Inspect, NO_LIMIT, Object, ParameterCheck, StepsExt,
+    Total, Usage,
+};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
@@ -187,26 +190,25 @@ impl ObjectHandle {
         if detached.ticket().is_detached() { Ok(()) } else { Err(Error::lost()) }
     }
 
-    /// Asks the store for something of the object that no call waits for.
-    async fn ask<T>(&self, operation: &'static str, step: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Sends a request about the object that leaves alone.
+    pub(crate) async fn ask<A: Ask>(&self, operation: &'static str, request: A) -> Result<A::Answer> {
         let shared = &self.engine.shared;
         let answer = match shared.check_open() {
-            Ok(()) => shared.on(step).await,
+            Ok(()) => shared.on(shared.steps.ask(request)).await,
             Err(error) => Err(error),
         };
         answer.map_err(|error| self.context(operation, error))
     }
 
     pub(crate) async fn inspect(&self) -> Result<Inspection> {
-        let step = self.engine.shared.steps.permits.inspect(&self.object);
-        let mut inspection = self.ask("inspect", step).await?;
+        let mut inspection = self.ask("inspect", Inspect { object: self.object.clone() }).await?;
         inspection.limit = inspection.limit.filter(|limit| *limit != NO_LIMIT);
         self.meter.queue(inspection.waiters);
         Ok(inspection)
     }
 
     pub(crate) async fn usage(&self, operation: &'static str) -> Result<Usage> {
-        self.ask(operation, self.engine.shared.steps.permits.usage(&self.object)).await
+        self.ask(operation, Total { object: self.object.clone() }).await
     }
 
     pub(crate) async fn force(&self, operation: &'static str, force: Force) -> Result<bool> {
@@ -216,7 +218,8 @@ impl ObjectHandle {
             // The holds of this process at the sending: if the request is executed, they are gone.
             let meant = shared.registry.matching(&self.object, force);
             meant.iter().for_each(|hold| hold.request_force());
-            let freed = shared.steps.permits.force(&self.object, force).await?;
+            let object = self.object.clone();
+            let freed = shared.steps.ask(ForceRelease { object, force }).await?;
             for hold in &meant {
                 hold.lose(LossCause::Forced);
             }

@@ -8,7 +8,7 @@ use crate::api::options::check_count;
 use crate::engine::taking::acquire::granted;
 use crate::engine::taking::handle::ObjectHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
-use crate::spi::Force;
+use crate::spi::{Force, Resize};
 use crate::{Detached, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
 
 /// A mutex or a semaphore as one caller uses it.
@@ -92,12 +92,8 @@ impl Semaphore for Permits {
     }
 
     async fn resize(&self, permits: u32) -> Result<()> {
-        let resized = async {
-            check_count("permits", permits)?;
-            self.0.engine.shared.check_open()?;
-            self.0.engine.shared.steps.permits.resize(&self.0.object, permits).await
-        };
-        self.0.engine.shared.on(resized).await.map_err(|error| self.0.context("resize", error))?;
+        check_count("permits", permits).map_err(|error| self.0.context("resize", error))?;
+        self.0.ask("resize", Resize { object: self.0.object.clone(), limit: permits }).await?;
         self.0.learn(permits);
         Ok(())
     }

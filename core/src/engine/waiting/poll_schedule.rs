@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::engine::timing::POLL_INTERVAL;
-use crate::spi::Object;
+use crate::spi::{Lane, Object};
 
 /// A poll that is due within this time is made with those that are due now.
 const SLACK: Duration = Duration::from_millis(20);
@@ -25,7 +25,7 @@ pub(crate) struct Round {
 #[derive(Debug, Default)]
 pub(crate) struct PollSchedule {
     /// When the next sign of life of each lane is due.
-    signs: HashMap<usize, Instant>,
+    signs: HashMap<Lane, Instant>,
     /// When each object is polled next; one that was not polled yet, with the next sign of life of its lane.
     polls: HashMap<Object, Instant>,
 }
@@ -48,7 +48,7 @@ impl PollSchedule {
     ///
     /// # Errors
     /// The time at which something will be due.
-    pub(crate) fn round(&self, lane: usize, objects: Vec<Object>, at: Instant) -> Result<Round, Instant> {
+    pub(crate) fn round(&self, lane: Lane, objects: Vec<Object>, at: Instant) -> Result<Round, Instant> {
         let sign = self.signs.get(&lane).copied().unwrap_or(at);
         let due_of = |object: &Object| self.polls.get(object).copied().unwrap_or(sign);
         let first = objects.iter().map(due_of).min().unwrap_or(sign).min(sign);
@@ -66,7 +66,7 @@ impl PollSchedule {
 
     /// Notes that a round has ended at `at`, whether it was a sign of life, and the pauses until the next polls of the objects
     /// that it polled.
-    pub(crate) fn asked(&mut self, lane: usize, is_sign: bool, pauses: Vec<(Object, Duration)>, at: Instant) {
+    pub(crate) fn asked(&mut self, lane: Lane, is_sign: bool, pauses: Vec<(Object, Duration)>, at: Instant) {
         if is_sign {
             self.signs.insert(lane, at + POLL_INTERVAL);
         }
@@ -89,6 +89,10 @@ mod tests {
         Round { polls: objects(polls), places: objects(places), is_sign }
     }
 
+    fn lane(server: usize) -> Lane {
+        Lane { server, queue: 0 }
+    }
+
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
@@ -96,28 +100,28 @@ mod tests {
         let (mut schedule, at) = (PollSchedule::default(), now());
         let objects = || vec![object("near"), object("far")];
         let all = Ok(round(&["near", "far"], &[], true));
-        assert_eq!(schedule.round(0, objects(), at), all);
-        schedule.asked(0, true, vec![(object("near"), 300 * MS), (object("far"), 900 * MS)], at);
-        assert_eq!(schedule.round(0, objects(), at + 299 * MS), Err(at + 300 * MS));
+        assert_eq!(schedule.round(lane(0), objects(), at), all);
+        schedule.asked(lane(0), true, vec![(object("near"), 300 * MS), (object("far"), 900 * MS)], at);
+        assert_eq!(schedule.round(lane(0), objects(), at + 299 * MS), Err(at + 300 * MS));
         for tick in [300, 600] {
             let at = at + tick * MS;
-            assert_eq!(schedule.round(0, objects(), at), Ok(round(&["near"], &["far"], true)));
-            schedule.asked(0, true, vec![(object("near"), 300 * MS)], at);
+            assert_eq!(schedule.round(lane(0), objects(), at), Ok(round(&["near"], &["far"], true)));
+            schedule.asked(lane(0), true, vec![(object("near"), 300 * MS)], at);
         }
-        assert_eq!(schedule.round(0, objects(), at + 900 * MS), all);
+        assert_eq!(schedule.round(lane(0), objects(), at + 900 * MS), all);
     }
 
     #[test]
     fn c8_the_end_of_a_lease_is_polled_for_between_two_signs_of_life() {
         let (mut schedule, at) = (PollSchedule::default(), now());
         let objects = || vec![object("ends"), object("far")];
-        schedule.asked(0, true, vec![(object("ends"), 100 * MS), (object("far"), 900 * MS)], at);
-        assert_eq!(schedule.round(0, objects(), at + 100 * MS), Ok(round(&["ends"], &[], false)));
-        schedule.asked(0, false, vec![(object("ends"), 900 * MS)], at + 301 * MS);
+        schedule.asked(lane(0), true, vec![(object("ends"), 100 * MS), (object("far"), 900 * MS)], at);
+        assert_eq!(schedule.round(lane(0), objects(), at + 100 * MS), Ok(round(&["ends"], &[], false)));
+        schedule.asked(lane(0), false, vec![(object("ends"), 900 * MS)], at + 301 * MS);
         // The sign of life was not given by that, however long it took.
-        assert_eq!(schedule.round(0, objects(), at + 301 * MS), Ok(round(&[], &["ends", "far"], true)));
+        assert_eq!(schedule.round(lane(0), objects(), at + 301 * MS), Ok(round(&[], &["ends", "far"], true)));
         // A lane without a waiter so far has nothing to wait for.
-        assert_eq!(schedule.round(1, vec![object("new")], at), Ok(round(&["new"], &[], true)));
+        assert_eq!(schedule.round(lane(1), vec![object("new")], at), Ok(round(&["new"], &[], true)));
         schedule.retain(&[object("far")]);
         assert_eq!(schedule.polls.len(), 1);
     }

@@ -14,7 +14,7 @@ use crate::engine::shared::Shared;
 use crate::engine::timing::{AFTER_EXPIRY, FAR_POLL_INTERVAL, POLL_INTERVAL};
 use crate::engine::waiting::group_waiters::DueLook;
 use crate::engine::waiting::poll_schedule::{PollSchedule, Round};
-use crate::spi::{GroupSteps, Look, Object, PermitSteps, Polled};
+use crate::spi::{KeepPlaces, Lane, Look, Object, Poll, Polled, Steps, StepsExt};
 use crate::sync::JoinSet;
 use crate::{Result, Ttl};
 
@@ -24,7 +24,7 @@ const FIRST_POLL: Duration = Duration::from_millis(50);
 const BATCH: usize = 500;
 
 /// Polls the store about the objects that callers wait for (the poll floor of C14), and keeps the waiters live (C16).
-pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>) {
+pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
     let (mut rounds, mut asked, mut schedule) = (JoinSet::new(), HashSet::new(), PollSchedule::default());
     loop {
         let objects = shared.waiters.objects();
@@ -38,7 +38,8 @@ pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>) {
         let at = now();
         // By then, a lane can have got its first waiter.
         let mut next = at + POLL_INTERVAL;
-        for (lane, objects) in by_lane(objects, |object| steps.lane(object)) {
+        for (lane, objects) in by_lane(objects, |object| steps.lane(&Poll { object: object.clone() }.into()))
+        {
             if asked.contains(&lane) {
                 continue;
             }
@@ -48,7 +49,7 @@ pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>) {
                     let (shared, steps) = (Arc::clone(shared), Arc::clone(steps));
                     rounds.spawn(async move {
                         let is_sign = round.is_sign;
-                        (lane, is_sign, ask_lane(&shared, steps.as_ref(), round).await)
+                        (lane, is_sign, ask_lane(&shared, &*steps, round).await)
                     });
                 }
                 Err(due) => next = next.min(due),
@@ -66,12 +67,13 @@ pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>) {
 }
 
 /// Asks about the objects of one lane. Returns the pause of each until its next poll, if it was polled.
-async fn ask_lane(shared: &Shared, steps: &dyn PermitSteps, round: Round) -> Vec<(Object, Duration)> {
+async fn ask_lane(shared: &Shared, steps: &dyn Steps, round: Round) -> Vec<(Object, Duration)> {
     let polls = async {
         let mut pauses = Vec::with_capacity(round.polls.len());
         for batch in round.polls.chunks(BATCH) {
+            let polls: Vec<_> = batch.iter().map(|object| Poll { object: object.clone() }).collect();
             let sent = now();
-            for (object, answer) in batch.iter().zip(steps.poll(batch).await) {
+            for (object, answer) in batch.iter().zip(steps.ask_all(&polls).await) {
                 let pause = polled(shared, object, answer, sent);
                 pauses.push((object.clone(), pause));
             }
@@ -81,8 +83,9 @@ async fn ask_lane(shared: &Shared, steps: &dyn PermitSteps, round: Round) -> Vec
     let marks = async {
         let mut pauses = Vec::new();
         for batch in round.places.chunks(BATCH) {
+            let places: Vec<_> = batch.iter().map(|object| KeepPlaces { object: object.clone() }).collect();
             let sent = now();
-            for (object, answer) in batch.iter().zip(steps.keep_places(batch).await) {
+            for (object, answer) in batch.iter().zip(steps.ask_all(&places).await) {
                 match answer.transpose() {
                     None if shared.waiters.marked(object, sent) => {
                         pauses.push((object.clone(), Duration::ZERO));
@@ -126,18 +129,18 @@ fn polled(shared: &Shared, object: &Object, answer: Result<Polled>, sent: Instan
 }
 
 /// Looks at all wait groups whose end callers wait for, and at once at those that a hint names.
-pub(crate) async fn watch_groups(shared: &Arc<Shared>, groups: Option<&Arc<dyn GroupSteps>>) {
-    let Some(groups) = groups else { return std::future::pending().await };
+pub(crate) async fn watch_groups(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
     let (mut looks, mut asked, mut waiting) = (JoinSet::new(), HashSet::new(), HashMap::new());
     loop {
         waiting.extend(shared.group_waiters.take_due().into_iter().map(|due| (due.key(), due)));
-        let free = |due: &DueLook| !asked.contains(&groups.lane(&due.look.object));
+        let lane_of = |due: &DueLook| steps.lane(&due.look.clone().into());
+        let free = |due: &DueLook| !asked.contains(&lane_of(due));
         let due = waiting.extract_if(|_, due| free(due)).map(|(_, due)| due).collect();
-        for (lane, due) in by_lane(due, |due| groups.lane(&due.look.object)) {
+        for (lane, due) in by_lane(due, lane_of) {
             asked.insert(lane);
-            let (shared, groups) = (Arc::clone(shared), Arc::clone(groups));
+            let (shared, steps) = (Arc::clone(shared), Arc::clone(steps));
             looks.spawn(async move {
-                look_at_lane(&shared, groups.as_ref(), &due).await;
+                look_at_lane(&shared, &*steps, &due).await;
                 lane
             });
         }
@@ -151,18 +154,18 @@ pub(crate) async fn watch_groups(shared: &Arc<Shared>, groups: Option<&Arc<dyn G
     }
 }
 
-async fn look_at_lane(shared: &Shared, groups: &dyn GroupSteps, due: &[DueLook]) {
+async fn look_at_lane(shared: &Shared, steps: &dyn Steps, due: &[DueLook]) {
     for batch in due.chunks(BATCH) {
         let looks: Vec<Look> = batch.iter().map(|due| due.look.clone()).collect();
         let sent = now();
-        for (due, answer) in batch.iter().zip(groups.look(&looks).await) {
+        for (due, answer) in batch.iter().zip(steps.ask_all(&looks).await) {
             shared.group_waiters.looked(due, answer, sent);
         }
     }
 }
 
-fn by_lane<T>(items: Vec<T>, lane: impl Fn(&T) -> usize) -> HashMap<usize, Vec<T>> {
-    let mut lanes = HashMap::<usize, Vec<T>>::new();
+fn by_lane<T>(items: Vec<T>, lane: impl Fn(&T) -> Lane) -> HashMap<Lane, Vec<T>> {
+    let mut lanes = HashMap::<Lane, Vec<T>>::new();
     for item in items {
         lanes.entry(lane(&item)).or_default().push(item);
     }

@@ -6,15 +6,15 @@ fn quota(burst: u64) -> ExactQuota {
     Quota::per_second(10).burst(burst).validate().unwrap()
 }
 
-fn call(name: &str, ask: LimitAsk) -> LimitCall {
+fn call(name: &str, ask: LimitAsk) -> Decide {
     let object = Object { kind: Kind::Limiter, name: Name::new(name).unwrap() };
-    LimitCall { object, quota: quota(9), check: ParameterCheck::Follow, ask }
+    Decide { id: RequestId::NONE, object, quota: quota(9), check: ParameterCheck::Follow, ask }
 }
 
 /// What `count` takes of one name are told so long after the answer.
 fn told_after(elapsed: u64, answer: &str, count: usize) -> Option<Vec<Limited>> {
     let calls = vec![call("a", LimitAsk::Take { cost: 1 }); count];
-    by_name(&calls)[0].decode(answer.split(';'), 0, elapsed)
+    by_name(&calls.iter().collect::<Vec<_>>())[0].decode(answer.split(';'), 0, elapsed)
 }
 
 fn verdicts(told: &[Limited]) -> Vec<(bool, u64, Option<u64>, u64)> {
@@ -44,6 +44,7 @@ fn l5_runs_of_equal_takes_go_as_one_and_keep_their_order() {
         take("b", 1),
         other,
     ];
+    let calls: Vec<_> = calls.iter().collect();
     let cargo = by_name(&calls);
     let counts = |batch: &NameBatch<'_>| batch.runs.iter().map(|run| run.count).collect::<Vec<_>>();
     assert_eq!(cargo.iter().map(|cargo| cargo.object.name.as_str()).collect::<Vec<_>>(), ["b", "a"]);

@@ -4,21 +4,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use async_trait::async_trait;
 use stanchion_core::bloom::FilterTerms;
 use stanchion_core::spi::{
-    Answers, BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, MAX_POSITIONS, Merge,
-    Merged, Object, Opening, Probed, RequestId, Survey, Surveyed, refused,
+    Answers, CHUNK_BYTES, ChunkRead, FilterRecord, FilterState, Merge, Merged, Object, Opening, Probe,
+    ProbeItems, Probed, RequestId, Surveyed, refused,
 };
 use stanchion_core::{Result, Ticket};
 
 use super::Model;
-use super::faults::lane_of;
 
 /// The state of one name.
 #[derive(Debug, Default)]
 pub struct Filter {
-    pub life: Known,
+    pub record: Option<FilterRecord>,
     pub terms: Option<FilterTerms>,
     pub bits: BTreeSet<u64>,
     /// A page is missing.
@@ -29,8 +27,8 @@ pub struct Filter {
 pub struct Filters {
     pub names: Mutex<HashMap<Object, Filter>>,
     /// Every flight as it was sent.
-    pub flights: Mutex<Vec<(RequestId, Vec<BloomCall>)>>,
-    /// The last answers to each lane.
+    pub flights: Mutex<Vec<(RequestId, Vec<Probe>)>>,
+    /// The last answers to each sequence.
     pub memory: Mutex<HashMap<Ticket, (u64, Vec<Probed>)>>,
     /// The clock, in ms.
     pub now: AtomicU64,
@@ -53,14 +51,14 @@ impl Filters {
 
 impl Filter {
     /// Whether it is not what the caller knows (B6). Drops what is over.
-    fn is_lost(&mut self, known: Known, now: u64) -> bool {
-        let over = |life: Life| life.ends.is_some_and(|ends| ends <= now);
-        if self.life.is_some_and(over) {
+    fn is_lost(&mut self, seen: Option<FilterRecord>, now: u64) -> bool {
+        let over = |record: FilterRecord| record.ends.is_some_and(|ends| ends <= now);
+        if self.record.is_some_and(over) {
             *self = Self::default();
         }
-        let known = known.filter(|life| !over(*life));
+        let seen = seen.filter(|record| !over(*record));
         let other =
-            known.is_some_and(|known| self.life.map(|life| life.generation) != Some(known.generation));
+            seen.is_some_and(|seen| self.record.map(|record| record.generation) != Some(seen.generation));
         other || self.torn
     }
 
@@ -68,22 +66,22 @@ impl Filter {
     fn open(&mut self, of: &Opening, now: u64) -> Option<FilterTerms> {
         if self.terms.is_none() {
             let ends = of.terms.ttl_millis().map(|ttl| now + ttl);
-            let generation = self.life.map_or(of.fresh, |life| life.generation);
-            (self.life, self.terms) = (Some(Life { generation, ends }), Some(of.terms));
+            let generation = self.record.map_or(of.fresh, |record| record.generation);
+            (self.record, self.terms) = (Some(FilterRecord { generation, ends }), Some(of.terms));
         }
         self.terms.filter(|stored| *stored != of.terms)
     }
 
-    fn probe(&mut self, call: &BloomCall, now: u64) -> Probed {
-        if self.is_lost(call.of.known, now) {
+    fn probe(&mut self, call: &Probe, now: u64) -> Probed {
+        if self.is_lost(call.of.seen, now) {
             return Probed::Lost;
         }
-        let (positions, inserts) = match &call.ask {
-            BloomAsk::Insert(positions) => (positions, true),
-            BloomAsk::Contains(positions) => (positions, false),
+        let (positions, inserts) = match &call.items {
+            ProbeItems::Insert(positions) => (positions, true),
+            ProbeItems::Contains(positions) => (positions, false),
         };
         if !inserts && self.terms.is_none() {
-            return Probed::Empty { life: self.life };
+            return Probed::Empty { record: self.record };
         }
         if let Some(stored) = self.open(&call.of, now) {
             return Probed::Mismatch { stored };
@@ -96,7 +94,7 @@ impl Filter {
                 item.iter().all(|bit| self.bits.contains(bit))
             }
         });
-        Probed::Told { answers: answers.collect(), life: self.life.unwrap() }
+        Probed::Told { answers: answers.collect(), record: self.record.unwrap() }
     }
 }
 
@@ -107,29 +105,20 @@ impl Model {
     }
 }
 
-#[async_trait]
-impl BloomSteps for Model {
-    fn lane(&self, object: &Object) -> usize {
-        lane_of(object)
-    }
-
-    fn most_positions(&self) -> usize {
-        MAX_POSITIONS
-    }
-
-    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
+impl Model {
+    pub(super) async fn probe(&self, calls: &[Probe]) -> Answers<Probed> {
+        let flight = calls[0].id;
         self.filters.flights.lock().unwrap().push((flight, calls.to_vec()));
         let probed = self.step(|_| {
             let mut memory = self.filters.memory.lock().unwrap();
-            match memory.get(&flight.lane) {
+            match memory.get(&flight.sequence) {
                 Some((number, answers)) if *number == flight.number => answers.clone(),
                 last => {
                     assert!(last.is_none_or(|(number, _)| *number < flight.number), "flights in turn");
-                    let probe = |call: &BloomCall| {
-                        self.filters(&call.of.object, |filter, now| filter.probe(call, now))
-                    };
+                    let probe =
+                        |call: &Probe| self.filters(&call.of.object, |filter, now| filter.probe(call, now));
                     let answers: Vec<_> = calls.iter().map(probe).collect();
-                    memory.insert(flight.lane, (flight.number, answers.clone()));
+                    memory.insert(flight.sequence, (flight.number, answers.clone()));
                     answers
                 }
             }
@@ -140,11 +129,11 @@ impl BloomSteps for Model {
         }
     }
 
-    async fn merge(&self, merge: &Merge) -> Result<Merged> {
+    pub(super) async fn merge(&self, merge: &Merge) -> Result<Merged> {
         let Merge { of, chunk, bytes } = merge;
         self.step(|_| {
             self.filters(&of.object, |filter, now| {
-                if filter.is_lost(of.known, now) {
+                if filter.is_lost(of.seen, now) {
                     return Merged::Lost;
                 }
                 if let Some(stored) = filter.open(of, now) {
@@ -153,35 +142,40 @@ impl BloomSteps for Model {
                 let first = chunk * CHUNK_BYTES * 8;
                 let is_set = |bit: &u64| bytes[usize::try_from(bit / 8).unwrap()] & (0x80 >> (bit % 8)) != 0;
                 filter.bits.extend((0..bytes.len() as u64 * 8).filter(is_set).map(|bit| first + bit));
-                Merged::Done(filter.life.unwrap())
+                Merged::Done(filter.record.unwrap())
             })
         })
         .await
     }
 
-    async fn clear(&self, object: &Object) -> Result<Known> {
+    pub(super) async fn clear(&self, object: &Object) -> Result<Option<FilterRecord>> {
         let clear = |filter: &mut Filter, _| {
-            *filter = Filter { life: filter.life, ..Filter::default() };
-            filter.life
+            *filter = Filter { record: filter.record, ..Filter::default() };
+            filter.record
         };
         self.step(|_| self.filters(object, clear)).await
     }
 
-    async fn survey(&self, object: &Object, known: Known) -> Result<Surveyed> {
+    pub(super) async fn survey(&self, object: &Object, seen: Option<FilterRecord>) -> Result<Surveyed> {
         let survey = |filter: &mut Filter, now| {
-            if filter.is_lost(known, now) {
+            if filter.is_lost(seen, now) {
                 return Surveyed::Lost;
             }
-            let Some(terms) = filter.terms else { return Surveyed::Empty(filter.life) };
+            let Some(terms) = filter.terms else { return Surveyed::Empty(filter.record) };
             let bits_set = filter.bits.len() as u64;
-            Surveyed::Live(Survey { terms, life: filter.life.unwrap(), bits_set })
+            Surveyed::Live(FilterState { terms, record: filter.record.unwrap(), bits_set })
         };
         self.step(|_| self.filters(object, survey)).await
     }
 
-    async fn read(&self, object: &Object, known: Known, chunk: u64) -> Result<ChunkRead> {
+    pub(super) async fn read(
+        &self,
+        object: &Object,
+        seen: Option<FilterRecord>,
+        chunk: u64,
+    ) -> Result<ChunkRead> {
         let read = |filter: &mut Filter, now| {
-            if filter.is_lost(known, now) {
+            if filter.is_lost(seen, now) {
                 return ChunkRead::Lost;
             }
             let Some(terms) = filter.terms else { return ChunkRead::Empty };

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
-use async_trait::async_trait;
-use stanchion_core::spi::{Answers, GroupSteps, Look, Looked, MAX_SPLIT, Object, Split, refused};
+use stanchion_core::spi::{Answers, Look, Looked, MAX_SPLIT, Split, refused};
 use stanchion_core::{Outcome, Result, Ticket};
 use tokio::time::Instant;
 
-use super::faults::{Stuck, lane_of};
+use super::faults::Stuck;
 use super::{Model, ModelHold, Record};
 
 /// How a member ends.
@@ -80,13 +79,8 @@ impl Record {
     }
 }
 
-#[async_trait]
-impl GroupSteps for Model {
-    fn lane(&self, object: &Object) -> usize {
-        lane_of(object)
-    }
-
-    async fn look(&self, batch: &[Look]) -> Answers<Looked> {
+impl Model {
+    pub(super) async fn look(&self, batch: &[Look]) -> Answers<Looked> {
         self.faults.looks.fetch_add(1, SeqCst);
         if let Err(error) = self.faults.pass(Stuck::Look, batch.iter().map(|ask| &ask.object)).await {
             return refused(batch.len(), &error);
@@ -101,7 +95,7 @@ impl GroupSteps for Model {
         .await
     }
 
-    async fn split(&self, split: &Split) -> Result<bool> {
+    pub(super) async fn split(&self, split: &Split) -> Result<bool> {
         assert!(split.into.len() <= MAX_SPLIT, "a part of {}", split.into.len());
         self.step(|records| {
             let record = records.entry(split.object.clone()).or_default();

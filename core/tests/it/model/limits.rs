@@ -5,16 +5,15 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-use async_trait::async_trait;
 use stanchion_core::limiter::{Bucket, ExactQuota};
 use stanchion_core::spi::{
-    Answers, LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, Refund, RequestId, refused,
+    Answers, Decide, LimitAsk, Limited, Object, ParameterCheck, Refund, RequestId, refused,
 };
 use stanchion_core::{Error, ErrorKind, OnMismatch, Result, Ticket};
 use tokio::time::Instant;
 
 use super::Model;
-use super::faults::{Stuck, lane_of};
+use super::faults::Stuck;
 
 /// The state of one name.
 #[derive(Debug, Default)]
@@ -31,7 +30,7 @@ pub struct Limit {
 pub struct Limits {
     pub names: Mutex<HashMap<Object, Limit>>,
     /// Every flight as it was sent.
-    pub flights: Mutex<Vec<(RequestId, Vec<LimitCall>)>>,
+    pub flights: Mutex<Vec<(RequestId, Vec<Decide>)>>,
     origin: Instant,
     /// The latest time that any thread has seen: one clock for all.
     latest: AtomicU64,
@@ -67,8 +66,8 @@ impl Limits {
 }
 
 impl Limit {
-    fn decide(&mut self, now: u64, flight: RequestId, calls: &[&LimitCall]) -> Result<Vec<Limited>> {
-        match self.memory.get(&flight.lane) {
+    fn decide(&mut self, now: u64, flight: RequestId, calls: &[&Decide]) -> Result<Vec<Limited>> {
+        match self.memory.get(&flight.sequence) {
             Some((number, decided, answers)) if *number == flight.number => {
                 return Ok(answers
                     .iter()
@@ -81,11 +80,11 @@ impl Limit {
             _ => {}
         }
         let answers: Vec<_> = calls.iter().map(|call| self.answer(now, call)).collect();
-        self.memory.insert(flight.lane, (flight.number, now, answers.clone()));
+        self.memory.insert(flight.sequence, (flight.number, now, answers.clone()));
         Ok(answers)
     }
 
-    fn answer(&mut self, now: u64, call: &LimitCall) -> Limited {
+    fn answer(&mut self, now: u64, call: &Decide) -> Limited {
         self.ahead.retain(|_, ready_at| *ready_at > now);
         let (LimitAsk::Take { cost } | LimitAsk::Reserve { cost, .. }) = call.ask;
         let keeps_none = self.bucket.is_none() && (cost == 0 || call.quota.check_cost(cost).is_err());
@@ -96,7 +95,7 @@ impl Limit {
         answer
     }
 
-    fn answer_or_make(&mut self, now: u64, call: &LimitCall) -> Limited {
+    fn answer_or_make(&mut self, now: u64, call: &Decide) -> Limited {
         let bucket = self.bucket.get_or_insert_with(|| Bucket::new(call.quota, now));
         if *bucket.quota() != call.quota {
             match call.check {
@@ -138,13 +137,9 @@ fn aged(mut answer: Limited, elapsed: u64) -> Limited {
     answer
 }
 
-#[async_trait]
-impl LimitSteps for Model {
-    fn lane(&self, object: &Object) -> usize {
-        lane_of(object)
-    }
-
-    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+impl Model {
+    pub(super) async fn decide(&self, calls: &[Decide]) -> Answers<Limited> {
+        let flight = calls[0].id;
         self.limits.flights.lock().unwrap().push((flight, calls.to_vec()));
         let decided = self.step(|_| {
             let (mut names, now) = (self.limits.names.lock().unwrap(), self.limits.now());
@@ -169,7 +164,7 @@ impl LimitSteps for Model {
         decided.await.unwrap_or_else(|error| refused(calls.len(), &error))
     }
 
-    async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+    pub(super) async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
         self.faults.leap().await;
         if let Err(error) = self.faults.pass(Stuck::Refund, batch.iter().map(|ask| &ask.object)).await {
             return refused(batch.len(), &error);
@@ -189,7 +184,7 @@ impl LimitSteps for Model {
         .await
     }
 
-    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
+    pub(super) async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
         self.step(|_| {
             let (mut names, now) = (self.limits.names.lock().unwrap(), self.limits.now());
             let limit = names.entry(object.clone()).or_default();
@@ -198,7 +193,7 @@ impl LimitSteps for Model {
         .await
     }
 
-    async fn reset(&self, object: &Object) -> Result<()> {
+    pub(super) async fn reset(&self, object: &Object) -> Result<()> {
         self.step(|_| {
             let (mut names, now) = (self.limits.names.lock().unwrap(), self.limits.now());
             if let Some(limit) = names.get_mut(object) {

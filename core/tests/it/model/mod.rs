@@ -22,11 +22,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::spi::{Answers, GroupSteps, LimitSteps, Object, PermitSteps, Steps, WakeSource, refused};
+use stanchion_core::spi::{
+    Acquire, Answers, Ask, Attach, Cancel, Clear, Decide, ForceRelease, Inspect, KeepPlaces, Lane, Look,
+    Merge, Object, Ping, Poll, Probe, Read, Refund, Release, Renew, Request, RequestKind, Reset, Resize,
+    Response, SetQuota, Split, Steps, Survey, Total, WakeSource, gather, refused, responses,
+};
 use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ticket};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
+use self::faults::lane_of;
 pub use self::faults::{Faults, Stuck};
 use self::groups::Generations;
 
@@ -82,6 +87,116 @@ impl WakeSource for Wakes {
     }
 }
 
+/// A model, and the time limit of its requests.
+#[derive(Debug)]
+struct ModelSteps {
+    model: Arc<Model>,
+    request_timeout: Duration,
+}
+
+/// Requests of one kind that a batch has.
+fn own<A: Ask>(entries: &[&Request]) -> Vec<A> {
+    entries.iter().filter_map(|request| A::of(request)).cloned().collect()
+}
+
+/// Asks for each entry alone.
+macro_rules! one_by_one {
+    ($entries:expr, $kind:ident, |$ask:ident| $answer:expr) => {{
+        let mut answers = Vec::new();
+        for $ask in own::<$kind>($entries) {
+            answers.push($answer.await.map(<$kind as Ask>::response));
+        }
+        answers
+    }};
+}
+
+impl ModelSteps {
+    async fn send_kind(&self, kind: RequestKind, entries: &[&Request]) -> Answers<Response> {
+        let model = &self.model;
+        match kind {
+            RequestKind::Acquire => responses::<Acquire>(model.acquire(&own(entries)).await),
+            RequestKind::Renew => responses::<Renew>(model.renew(&own(entries)).await),
+            RequestKind::Release => responses::<Release>(model.release(&own(entries)).await),
+            RequestKind::Cancel => responses::<Cancel>(model.cancel(&own(entries)).await),
+            RequestKind::Poll => {
+                let objects: Vec<_> = own::<Poll>(entries).into_iter().map(|poll| poll.object).collect();
+                responses::<Poll>(model.poll(&objects).await)
+            }
+            RequestKind::KeepPlaces => {
+                let objects: Vec<_> =
+                    own::<KeepPlaces>(entries).into_iter().map(|place| place.object).collect();
+                responses::<KeepPlaces>(model.keep_places(&objects).await)
+            }
+            RequestKind::Look => responses::<Look>(model.look(&own(entries)).await),
+            RequestKind::Decide => responses::<Decide>(model.decide(&own(entries)).await),
+            RequestKind::Refund => responses::<Refund>(model.refund(&own(entries)).await),
+            RequestKind::Probe => responses::<Probe>(model.probe(&own(entries)).await),
+            RequestKind::Attach => one_by_one!(entries, Attach, |ask| model.attach(&ask)),
+            RequestKind::Split => one_by_one!(entries, Split, |ask| model.split(&ask)),
+            RequestKind::Inspect => {
+                one_by_one!(entries, Inspect, |ask| model.inspect(&ask.object))
+            }
+            RequestKind::Total => {
+                one_by_one!(entries, Total, |ask| model.usage(&ask.object))
+            }
+            _ => self.send_rare(kind, entries).await,
+        }
+    }
+
+    async fn send_rare(&self, kind: RequestKind, entries: &[&Request]) -> Answers<Response> {
+        let model = &self.model;
+        match kind {
+            RequestKind::Resize => one_by_one!(entries, Resize, |ask| model.resize(&ask.object, ask.limit)),
+            RequestKind::ForceRelease => {
+                one_by_one!(entries, ForceRelease, |ask| model.force(&ask.object, ask.force))
+            }
+            RequestKind::SetQuota => {
+                one_by_one!(entries, SetQuota, |ask| model.set_quota(&ask.object, ask.quota))
+            }
+            RequestKind::Reset => one_by_one!(entries, Reset, |ask| model.reset(&ask.object)),
+            RequestKind::Merge => one_by_one!(entries, Merge, |ask| model.merge(&ask)),
+            RequestKind::Clear => one_by_one!(entries, Clear, |ask| model.clear(&ask.object)),
+            RequestKind::Survey => one_by_one!(entries, Survey, |ask| model.survey(&ask.object, ask.seen)),
+            RequestKind::Read => {
+                one_by_one!(entries, Read, |ask| model.read(&ask.object, ask.seen, ask.chunk))
+            }
+            RequestKind::Ping => one_by_one!(entries, Ping, |_ask| model.ping()),
+            _ => entries.iter().map(|request| Err(request.unsupported())).collect(),
+        }
+    }
+}
+
+#[async_trait]
+impl Steps for ModelSteps {
+    fn lane(&self, request: &Request) -> Lane {
+        let server = request.object().map_or(0, lane_of);
+        match request {
+            Request::Acquire(_) | Request::Release(_) if self.model.faults.exchanges.load(SeqCst) => {
+                Lane { server, queue: 0 }
+            }
+            _ => Lane::of_kind(server, request),
+        }
+    }
+
+    /// The releases first.
+    async fn send(&self, batch: &[Request], _: Instant) -> Answers<Response> {
+        let mut kinds: Vec<_> = batch.iter().map(Request::kind).collect();
+        kinds.sort_unstable_by_key(|kind| (*kind != RequestKind::Release, *kind));
+        kinds.dedup();
+        let mut parts = Vec::new();
+        for kind in kinds {
+            let places: Vec<_> = (0..batch.len()).filter(|index| batch[*index].kind() == kind).collect();
+            let entries: Vec<_> = places.iter().map(|index| &batch[*index]).collect();
+            parts.push((places, self.send_kind(kind, &entries).await));
+        }
+        gather(batch.len(), parts)
+    }
+
+    fn request_timeout(&self) -> Duration {
+        self.request_timeout
+    }
+}
+
 /// A model and an engine over it.
 pub fn model() -> (Arc<Model>, Engine) {
     model_within(Duration::from_secs(2))
@@ -109,14 +224,9 @@ impl Model {
         })
     }
 
-    /// All of its steps, with a time limit of one request.
-    pub fn steps(self: &Arc<Self>, request_timeout: Duration) -> Steps {
-        let permits = Arc::clone(self) as Arc<dyn PermitSteps>;
-        let mut steps = Steps::new(permits, request_timeout);
-        steps.groups = Some(Arc::clone(self) as Arc<dyn GroupSteps>);
-        steps.limits = Some(Arc::clone(self) as Arc<dyn LimitSteps>);
-        steps.bloom = Some(Arc::clone(self) as Arc<dyn stanchion_core::spi::BloomSteps>);
-        steps
+    /// Its steps, with a time limit of one request.
+    pub fn steps(self: &Arc<Self>, request_timeout: Duration) -> Arc<dyn Steps> {
+        Arc::new(ModelSteps { model: Arc::clone(self), request_timeout })
     }
 
     /// Every hint from now on, also those to other processes.

@@ -5,17 +5,16 @@ use std::future::poll_fn;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 
-use async_trait::async_trait;
 use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, ParameterCheck,
-    PermitSteps, Polled, Release, Renew, refused,
+    Polled, Release, Renew, Usage, refused,
 };
 use stanchion_core::{
     Error, ErrorKind, FencingToken, Holder, Inspection, Kind, OnMismatch, Result, Ticket, Ttl,
 };
 use tokio::time::Instant;
 
-use super::faults::{Stuck, lane_of};
+use super::faults::Stuck;
 use super::groups::Cause;
 use super::{Model, ModelHold, Record};
 
@@ -133,17 +132,8 @@ fn poll_one(records: &mut HashMap<Object, Record>, object: &Object) -> Polled {
     Polled { ready, next, is_first: true, epoch: record.epoch }
 }
 
-#[async_trait]
-impl PermitSteps for Model {
-    fn lane(&self, object: &Object) -> usize {
-        lane_of(object)
-    }
-
-    fn exchange_lane(&self, object: &Object) -> Option<usize> {
-        self.faults.exchanges.load(SeqCst).then(|| lane_of(object))
-    }
-
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+impl Model {
+    pub async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         self.faults.asked.lock().unwrap().extend_from_slice(batch);
         let began = Instant::now();
         let answers = self.each(batch.len(), |records| {
@@ -157,7 +147,7 @@ impl PermitSteps for Model {
         answers
     }
 
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
+    pub(super) async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
         self.faults.renewals.fetch_add(1, SeqCst);
         if let Err(error) = self.faults.pass(Stuck::Renew, batch.iter().map(|ask| &ask.object)).await {
             return refused(batch.len(), &error);
@@ -182,7 +172,7 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+    pub(super) async fn release(&self, batch: &[Release]) -> Answers<Kept> {
         if let Err(error) = self.faults.pass(Stuck::Release, batch.iter().map(|ask| &ask.object)).await {
             return refused(batch.len(), &error);
         }
@@ -213,7 +203,7 @@ impl PermitSteps for Model {
         answers
     }
 
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+    pub(super) async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
         if let Err(error) = self.faults.pass(Stuck::Cancel, batch.iter().map(|ask| &ask.object)).await {
             return refused(batch.len(), &error);
         }
@@ -229,7 +219,7 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
+    pub(super) async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
         let mut answer = Box::pin(async {
             if let Err(error) = self.faults.pass(Stuck::Poll, batch.iter()).await {
                 return refused(batch.len(), &error);
@@ -250,7 +240,7 @@ impl PermitSteps for Model {
         }
     }
 
-    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+    pub(super) async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
         if !self.faults.far.load(SeqCst) {
             return self.poll(batch).await.into_iter().map(|answer| answer.map(Some)).collect();
         }
@@ -258,7 +248,7 @@ impl PermitSteps for Model {
         batch.iter().map(|_| Ok(None)).collect()
     }
 
-    async fn attach(&self, ask: &Attach) -> Result<Option<Attached>> {
+    pub(super) async fn attach(&self, ask: &Attach) -> Result<Option<Attached>> {
         self.step(|records| {
             let record = records.entry(ask.object.clone()).or_default();
             if record.tombstones.contains_key(&ask.to) {
@@ -276,7 +266,7 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn inspect(&self, object: &Object) -> Result<Inspection> {
+    pub(super) async fn inspect(&self, object: &Object) -> Result<Inspection> {
         self.step(|records| {
             let record = records.entry(object.clone()).or_default();
             let holder = |hold: &ModelHold| {
@@ -292,7 +282,13 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
+    pub(super) async fn usage(&self, object: &Object) -> Result<Usage> {
+        let inspection = self.inspect(object).await?;
+        let weight = inspection.holders.iter().map(|holder| u64::from(holder.weight)).sum();
+        Ok(Usage::new(weight, inspection.limit))
+    }
+
+    pub(super) async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
         self.step(|records| {
             let record = records.entry(object.clone()).or_default();
             record.limit = Some(limit);
@@ -301,7 +297,7 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
+    pub(super) async fn force(&self, object: &Object, force: Force) -> Result<u32> {
         self.step(|records| {
             let record = records.entry(object.clone()).or_default();
             self.free(record, Some(Cause::Abandoned), |ticket| {
@@ -311,7 +307,7 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn ping(&self) -> Result<()> {
+    pub(super) async fn ping(&self) -> Result<()> {
         self.step(|_| ()).await
     }
 }

@@ -1,196 +1,217 @@
-//! The callers of one step, by lane.
+//! The callers' requests, by lane.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::{Handle, Id};
-use tokio::time::Instant;
 
-use super::batched_step::{BatchContext, BatchedStep};
-use super::lane::{Admission, Lane, SendSlot};
-use crate::clock::now;
-use crate::clock::timeout_at;
-use crate::engine::contained::short;
-use crate::spi::RequestId;
+use super::queue::{Admission, RequestQueue};
+use crate::clock::{Instant, now, timeout_at};
+use crate::engine::contained::{REQUEST_GRACE, unanswered};
+use crate::spi::{Ask, Lane, Request, RequestId, RequestKind, Response, Steps};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of lanes from which on idle lanes are dropped.
-const MAXIMUM_LANES: usize = 64;
+/// Number of queues from which on idle ones are dropped.
+const MAXIMUM_QUEUES: usize = 64;
 
-/// A runtime, and a lane of the step.
-type LaneKey = (Id, usize);
+/// A runtime, a lane of the store, and the kind of requests whose batches are in turn: they have queues of their own.
+type QueueKey = (Id, Lane, Option<RequestKind>);
 
-/// The callers of one step.
+/// An answer, and the times between which the store gave it.
 #[derive(Debug)]
-pub(crate) struct Batcher<V: BatchedStep> {
-    step: Arc<V>,
-    lanes: Mutex<Lanes<V>>,
+pub(crate) struct Timed<T> {
+    pub(crate) answer: T,
+    /// Just before the request was sent for the first time.
+    pub(crate) sent: Instant,
+    /// When the answer arrived.
+    pub(crate) received: Instant,
 }
 
-struct Lanes<V: BatchedStep> {
+/// The callers' requests.
+#[derive(Debug)]
+pub(crate) struct Batcher {
+    steps: Arc<dyn Steps>,
+    queues: Mutex<Queues>,
+}
+
+#[derive(Default)]
+struct Queues {
     /// A short list: comparing is cheaper than hashing.
-    used: Vec<(LaneKey, Arc<Lane<V>>)>,
-    /// The ids of the last requests of dropped lanes. New lanes go on from them: a store keeps an answer for each lane that it
+    used: Vec<(QueueKey, Arc<RequestQueue>)>,
+    /// The ids of the last batches of dropped queues. New queues go on from them: a store keeps an answer for each sequence that it
     /// has heard of.
     spare: Vec<RequestId>,
 }
 
-impl<V: BatchedStep> Lanes<V> {
-    /// Drops the lanes without a request under way.
+impl Queues {
+    /// Drops the queues without a batch under way.
     fn drop_idle(&mut self) {
         let spare = &mut self.spare;
-        self.used.retain(|(_, lane)| match lane.retire() {
+        self.used.retain(|(_, queue)| match queue.retire() {
             None => true,
-            Some(request_id) => {
-                spare.extend(request_id);
+            Some(id) => {
+                spare.extend(id);
                 false
             }
         });
     }
 }
 
-impl<V: BatchedStep> Default for Lanes<V> {
-    fn default() -> Self {
-        Self { used: Vec::new(), spare: Vec::new() }
-    }
-}
-
-impl<V: BatchedStep> fmt::Debug for Lanes<V> {
+impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.used).finish()
     }
 }
 
-impl<V: BatchedStep> Batcher<V> {
-    pub(crate) fn new(step: V) -> Self {
-        Self { step: Arc::new(step), lanes: Mutex::default() }
+impl Batcher {
+    pub(crate) fn new(steps: Arc<dyn Steps>) -> Self {
+        Self { steps, queues: Mutex::default() }
     }
 
-    /// Sends a call, alone or with others, and waits for its answer until `end`.
+    /// Sends a request, alone or with others, and waits for its answer until `end`.
     ///
     /// # Errors
-    /// The call's own error; at `end`, `Unavailable` if it was not sent, `Unknown` if it was.
-    pub(crate) async fn ask(&self, ask: V::Ask, end: Instant) -> Result<V::Answer> {
-        let lane = self.lane(&ask)?;
-        let (mut slot, mut stale, mut answer) = match lane.admit(ask) {
-            Admission::Alone(ask, request_id, send_slot) => {
-                return alone(&lane, &ask, request_id, send_slot, end).await;
-            }
+    /// The request's own error; at `end`, `Unavailable` if it was not sent, `Unknown` if it was.
+    pub(crate) async fn ask<A: Ask>(&self, request: A, end: Instant) -> Result<A::Answer> {
+        self.ask_timed(request, end).await.map(|timed| timed.answer)
+    }
+
+    /// As [`ask`](Self::ask), with the times of the answer.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub(crate) async fn ask_timed<A: Ask>(&self, request: A, end: Instant) -> Result<Timed<A::Answer>> {
+        let Timed { answer, sent, received } = self.send(request.into(), end).await?;
+        A::answer(answer).map(|answer| Timed { answer, sent, received })
+    }
+
+    async fn send(&self, request: Request, end: Instant) -> Result<Timed<Response>> {
+        let queue = self.queue(&request)?;
+        let (mut slot, mut stale, mut answer) = match queue.admit(request) {
+            Admission::Alone(request, send_slot) => return queue.send_alone(request, send_slot, end).await,
             Admission::Queued(slot, stale, answer) => (slot, stale, answer),
         };
+        // A batch has a time limit of its own, which the engine keeps a little later.
+        let end = end + REQUEST_GRACE;
         loop {
             let answered = timeout_at(stale.map_or(end, |stale| stale.min(end)), &mut answer).await;
             slot.left = answered.is_ok();
             match answered {
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(_)) => return Err(Error::new(ErrorKind::Unknown, "the request was dropped half way")),
-                Err(_) if now() >= end => return Err(unanswered(slot.leave())),
-                Err(_) => lane.overtake(),
+                Err(_) if now() >= end && slot.leave() => return Err(unsent()),
+                Err(_) if now() >= end => return Err(unanswered()),
+                Err(_) => queue.overtake(),
             }
             stale = slot.stale_at();
         }
     }
 
-    fn lane(&self, ask: &V::Ask) -> Result<Arc<Lane<V>>> {
+    fn queue(&self, request: &Request) -> Result<Arc<RequestQueue>> {
         let runtime = Handle::try_current()
             .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?;
-        let key = (runtime.id(), self.step.lane(ask));
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, lane)) = lanes.used.iter().find(|(of, _)| *of == key) {
-            return Ok(Arc::clone(lane));
+        let kind = request.kind();
+        let in_turn = kind.is_in_turn().then_some(kind);
+        let key = (runtime.id(), self.steps.lane(request), in_turn);
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, queue)) = queues.used.iter().find(|(of, _)| *of == key) {
+            return Ok(Arc::clone(queue));
         }
-        if lanes.used.len() >= MAXIMUM_LANES {
-            lanes.drop_idle();
+        if queues.used.len() >= MAXIMUM_QUEUES {
+            queues.drop_idle();
         }
-        let lane = Arc::new(Lane::new(runtime, Arc::clone(&self.step), lanes.spare.pop()));
-        lanes.used.push((key, Arc::clone(&lane)));
-        Ok(lane)
+        let last = in_turn.and_then(|_| queues.spare.pop());
+        let queue = Arc::new(RequestQueue::new(runtime, Arc::clone(&self.steps), in_turn.is_some(), last));
+        queues.used.push((key, Arc::clone(&queue)));
+        Ok(queue)
     }
 }
 
-async fn alone<V: BatchedStep>(
-    lane: &Lane<V>,
-    ask: &V::Ask,
-    request_id: RequestId,
-    send_slot: SendSlot<V>,
-    end: Instant,
-) -> Result<V::Answer> {
-    let context = BatchContext { request_id, waiting: &|_| true };
-    let answers = timeout_at(end, lane.step().send(context, std::slice::from_ref(ask))).await;
-    drop(send_slot);
-    answers
-        .map_or_else(|_| Err(unanswered(false)), |mut answers| answers.pop().unwrap_or_else(|| Err(short())))
-}
-
-fn unanswered(queued: bool) -> Error {
-    if queued {
-        Error::new(ErrorKind::Unavailable, "the request was not sent within its time limit")
-    } else {
-        Error::new(ErrorKind::Unknown, "no answer within the request's time limit")
-    }
+fn unsent() -> Error {
+    Error::new(ErrorKind::Unavailable, "the request was not sent within its time limit")
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::time::Duration;
 
     use async_trait::async_trait;
 
     use super::*;
-    use crate::clock::now;
-    use crate::spi::Answers;
+    use crate::spi::{Answers, Decide, LimitAsk, Limited, Object, ParameterCheck};
+    use crate::{Kind, Name, Quota, Ticket};
 
-    /// A step whose calls have the lane that they name, and are answered with the id of their request.
+    /// A store with a lane for each name, whose decisions name the id of their batch.
     #[derive(Debug)]
     struct Named;
 
     #[async_trait]
-    impl BatchedStep for Named {
-        type Ask = usize;
-        type Answer = RequestId;
-
-        const BATCH: usize = 8;
-        const IN_TURN: bool = true;
-
-        fn lane(&self, ask: &usize) -> usize {
-            *ask
+    impl Steps for Named {
+        fn lane(&self, request: &Request) -> Lane {
+            let name = request.object().unwrap().name.as_str();
+            Lane { server: name.parse().unwrap(), queue: 0 }
         }
 
-        async fn send(&self, context: BatchContext<'_>, asks: &[usize]) -> Answers<RequestId> {
-            asks.iter().map(|_| Ok(context.request_id)).collect()
+        async fn send(&self, batch: &[Request], _: Instant) -> Answers<Response> {
+            let answer = |request: &Request| {
+                let Decide { id, quota, .. } = Decide::of(request).unwrap();
+                let mut place = crate::limiter::Reserved::default();
+                (place.ready_at, place.wait) = (id.sequence.as_u128() as u64, id.number);
+                Ok(Response::Decide(Limited::Reserved { place: Some(place), quota: *quota }))
+            };
+            batch.iter().map(answer).collect()
         }
+
+        fn request_timeout(&self) -> Duration {
+            Duration::from_secs(2)
+        }
+    }
+
+    fn decision(name: usize) -> Decide {
+        let object = Object { kind: Kind::Limiter, name: Name::new(&name.to_string()).unwrap() };
+        let quota = Quota::per_second(1).validate().unwrap();
+        let (check, ask) = (ParameterCheck::Follow, LimitAsk::Take { cost: 1 });
+        Decide { id: RequestId::NONE, object, quota, check, ask }
+    }
+
+    /// The sequence and the number of a batch.
+    fn id_of(limited: Limited) -> (u64, u64) {
+        let Limited::Reserved { place: Some(place), .. } = limited else { panic!("{limited:?}") };
+        (place.ready_at, place.wait)
     }
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a test owns its runtime")]
-    async fn c27_the_lanes_that_a_store_hears_of_are_bounded() {
-        let batcher = Batcher::new(Named);
+    async fn c27_the_sequences_that_a_store_hears_of_are_bounded() {
+        let batcher = Batcher::new(Arc::new(Named));
         let mut last = HashMap::new();
-        for ask in (0..1_000).chain(0..1_000) {
-            let RequestId { lane, number } =
-                batcher.ask(ask, now() + std::time::Duration::from_secs(60)).await.unwrap();
-            let before = last.insert(lane, number).unwrap_or_default();
-            assert_eq!(number, before + 1, "no number of a lane is used twice");
+        for name in (0..1_000).chain(0..1_000) {
+            let answer = batcher.ask(decision(name), now() + Duration::from_secs(60)).await.unwrap();
+            let (sequence, number) = id_of(answer);
+            let before = last.insert(sequence, number).unwrap_or_default();
+            assert_eq!(number, before + 1, "no number of a sequence is used twice");
         }
-        assert!(last.len() <= MAXIMUM_LANES, "{} lanes", last.len());
+        assert!(last.len() <= MAXIMUM_QUEUES, "{} sequences", last.len());
     }
 
     #[test]
-    fn a_lane_that_was_dropped_while_a_caller_had_it_shares_no_id_with_the_next() {
+    fn a_queue_that_was_dropped_while_a_caller_had_it_shares_no_id_with_the_next() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let lane = |request_id| Arc::new(Lane::new(runtime.handle().clone(), Arc::new(Named), request_id));
-        let id_of = |lane: &Arc<Lane<Named>>| match lane.admit(0) {
-            Admission::Alone(_, request_id, send_slot) => {
-                assert!(lane.retire().is_none(), "it is in use");
+        let queue = |last| Arc::new(RequestQueue::new(runtime.handle().clone(), Arc::new(Named), true, last));
+        let id_of = |queue: &Arc<RequestQueue>| match queue.admit(decision(0).into()) {
+            Admission::Alone(request, send_slot) => {
+                assert!(queue.retire().is_none(), "it is in use");
                 drop(send_slot);
-                request_id
+                Decide::of(&request).unwrap().id
             }
-            Admission::Queued(..) => panic!("no request is under way"),
+            Admission::Queued(..) => panic!("no batch is under way"),
         };
-        let old = lane(None);
+        let old = queue(None);
         let first = id_of(&old);
-        let next = lane(old.retire().unwrap());
+        let next = queue(old.retire().unwrap());
         assert_eq!(id_of(&next), RequestId { number: first.number + 1, ..first });
-        assert_ne!(id_of(&old).lane, first.lane);
+        assert_ne!(id_of(&old).sequence, first.sequence);
+        assert_ne!(first.sequence, Ticket::NONE);
     }
 }

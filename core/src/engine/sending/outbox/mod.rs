@@ -1,10 +1,9 @@
 //! The outbox: releases, cancels and refunds that no caller waits for. `Drop` queues them; the engine's thread delivers them.
 //!
-//! Messages of one kind to one lane leave together. Kinds and lanes are delivered concurrently, so that a lane whose server is
-//! slow or away delays no other; what failed and what is new, too.
+//! Requests of one lane leave together. Lanes are delivered concurrently, so that one that is slow or away delays no other; what
+//! failed and what is new, too. Each request is idempotent by its ticket, so an attempt whose reply was lost is repeated.
 
 mod emptied;
-mod message;
 mod queue;
 
 use std::panic::resume_unwind;
@@ -14,24 +13,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::emptied::Emptied;
-use self::message::Channel;
-pub(crate) use self::message::Message;
-use self::queue::{Entry, Queue};
+use self::queue::{Channel, Entry, Queue};
 use crate::ErrorKind;
-use crate::clock::now;
-use crate::clock::sleep;
-use crate::spi::{Answers, Steps};
+use crate::clock::{now, sleep};
+use crate::spi::{Request, Steps};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
 
-/// Number of messages from which on no call begins that could add one, while the store does not take them (C28).
+/// Number of requests from which on no call begins that could add one, while the server does not take them (C28).
 const FULL: usize = 10_000;
 
 /// The queue. Each entry was a hold, a waiter or a reservation of this process before.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     /// Used for the lanes only.
-    steps: Steps,
+    steps: Arc<dyn Steps>,
     queue: Mutex<Queue>,
     filled: Notify,
     emptied: Notify,
@@ -49,7 +45,7 @@ enum Done {
 }
 
 impl Outbox {
-    pub(crate) fn new(steps: Steps) -> Self {
+    pub(crate) fn new(steps: Arc<dyn Steps>) -> Self {
         Self {
             steps,
             queue: Mutex::default(),
@@ -65,11 +61,12 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a message. Never blocks, and needs no runtime. At `give_up`, if set, delivery is no longer tried.
-    pub(crate) fn push(&self, message: Message, give_up: Option<Instant>) {
-        let channel = message.channel(&self.steps);
+    /// Queues a release, a cancel or a refund. Never blocks, and needs no runtime. At `give_up`, if set, delivery is no longer tried.
+    pub(crate) fn push(&self, request: impl Into<Request>, give_up: Option<Instant>) {
+        let request = request.into();
+        let channel = Channel { lane: self.steps.lane(&request), is_again: false };
         let mut queue = self.queue();
-        queue.add(Entry { channel, message, give_up });
+        queue.add(Entry { channel, request, give_up });
         self.note_full(&queue);
         let ready = queue.is_ready();
         drop(queue);
@@ -78,10 +75,9 @@ impl Outbox {
         }
     }
 
-    /// Returns whether there are so many messages about objects of that lane that the store does not take that no call may add
-    /// one (C28).
-    pub(crate) fn is_full(&self, lane: usize) -> bool {
-        self.full.load(Ordering::Relaxed) && self.queue().is_full(Some(lane), FULL)
+    /// Returns whether the backlog of that server is full. While it is, no new call may start (C28).
+    pub(crate) fn is_full(&self, server: impl FnOnce() -> usize) -> bool {
+        self.full.load(Ordering::Relaxed) && self.queue().is_full(Some(server()), FULL)
     }
 
     fn note_full(&self, queue: &Queue) {
@@ -117,13 +113,13 @@ impl Outbox {
     }
 
     /// Delivers until stopped and empty.
-    pub(crate) async fn deliver(&self, steps: &Steps) {
+    pub(crate) async fn deliver(&self, steps: &Arc<dyn Steps>) {
         let mut tasks = JoinSet::new();
         loop {
             while let Some((channel, batch)) = self.take() {
-                let steps = steps.clone();
+                let steps = Arc::clone(steps);
                 tasks.spawn(async move {
-                    let failed = send(&steps, &batch).await;
+                    let failed = send(&*steps, &batch).await;
                     Done::Sent { channel, batch, failed }
                 });
             }
@@ -176,30 +172,10 @@ impl Outbox {
     }
 }
 
-/// Sends messages of one kind in one request; returns for each whether it has to be sent again.
-async fn send(steps: &Steps, batch: &[Entry]) -> Vec<bool> {
-    let (mut releases, mut cancels, mut refunds) = (Vec::new(), Vec::new(), Vec::new());
-    for entry in batch {
-        match &entry.message {
-            Message::Release(release) => releases.push(release.clone()),
-            Message::Cancel(cancel) => cancels.push(cancel.clone()),
-            Message::Refund(refund) => refunds.push(refund.clone()),
-        }
-    }
-    if !releases.is_empty() {
-        failed(batch, steps.permits.release(&releases).await)
-    } else if !cancels.is_empty() {
-        failed(batch, steps.permits.cancel(&cancels).await)
-    } else if let Some(limits) = &steps.limits {
-        failed(batch, limits.refund(&refunds).await)
-    } else {
-        vec![false; batch.len()]
-    }
-}
-
-/// Returns which answers are missing, or errors that may pass.
-fn failed<T>(batch: &[Entry], answers: Answers<T>) -> Vec<bool> {
-    let mut answers = answers.into_iter();
+/// Sends requests of one lane; returns for each whether it has to be sent again: its answer is missing, or is an error that may pass.
+async fn send(steps: &dyn Steps, batch: &[Entry]) -> Vec<bool> {
+    let requests: Vec<_> = batch.iter().map(|entry| entry.request.clone()).collect();
+    let mut answers = steps.send(&requests, now() + steps.request_timeout()).await.into_iter();
     let failed = |_: &Entry| match answers.next() {
         Some(Ok(_)) => false,
         Some(Err(error)) => {

@@ -1,4 +1,4 @@
-//! The messages to deliver, by channel and in the order of each ticket.
+//! The requests to deliver, by lane and in the order of each ticket.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, VecDeque};
@@ -6,23 +6,37 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::message::{Channel, Message};
 use crate::Ticket;
+use crate::spi::{Lane, Request};
 
-/// Maximum number of messages in one step call.
+/// Maximum number of entries of one batch.
 const BATCH: usize = 256;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
+/// The requests of one lane: they leave together, one batch at a time, independent of other channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Channel {
+    pub(super) lane: Lane,
+    /// They failed before. What is new does not wait for them: an entry can fail on its own, again and again (C27).
+    pub(super) is_again: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) channel: Channel,
-    pub(super) message: Message,
-    /// From this moment on, what the message would free is free without it.
+    pub(super) request: Request,
+    /// From this moment on, what the request would free is free without it.
     pub(super) give_up: Option<Instant>,
 }
 
-/// The messages of one channel. It exists only while a message of the channel is queued or under way.
+impl Entry {
+    fn ticket(&self) -> Ticket {
+        self.request.ended_ticket().unwrap_or(Ticket::NONE)
+    }
+}
+
+/// The requests of one channel. It exists only while a request of the channel is queued or under way.
 #[derive(Debug)]
 struct Backlog {
     entries: VecDeque<Entry>,
@@ -43,8 +57,8 @@ impl Backlog {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     backlogs: HashMap<Channel, Backlog>,
-    /// The tickets of all messages that are neither delivered nor given up, with later messages of the same ticket: the
-    /// message that the store executes first decides how a hold ended.
+    /// The tickets of all requests that are neither delivered nor given up, with later requests of the same ticket: the one that
+    /// the store executes first decides how a hold ended.
     behind: HashMap<Ticket, VecDeque<Entry>>,
     /// Channels to serve that have nothing under way.
     ready: VecDeque<Channel>,
@@ -56,15 +70,15 @@ impl Queue {
         self.behind.is_empty()
     }
 
-    /// Returns whether so many entries, of that lane if one is given, failed before, or are behind a request that failed.
-    pub(super) fn is_full(&self, of: Option<usize>, full: usize) -> bool {
+    /// Returns whether `full` entries, of that server if one is given, failed before, or are behind a batch that failed.
+    pub(super) fn is_full(&self, server: Option<usize>, full: usize) -> bool {
         let count = |channel: Channel| {
             self.backlogs.get(&channel).map_or(0, |backlog| backlog.entries.len() + backlog.under_way)
         };
         self.backlogs.iter().any(|(channel, backlog)| {
             let again = Channel { is_again: true, ..*channel };
             let new = if channel.is_again || backlog.pause == FIRST_PAUSE { 0 } else { count(*channel) };
-            of.is_none_or(|of| of == channel.lane) && count(again) + new >= full
+            server.is_none_or(|server| server == channel.lane.server) && count(again) + new >= full
         })
     }
 
@@ -73,7 +87,7 @@ impl Queue {
     }
 
     pub(super) fn add(&mut self, entry: Entry) {
-        match self.behind.entry(entry.message.ticket()) {
+        match self.behind.entry(entry.ticket()) {
             Slot::Occupied(behind) => behind.into_mut().push_back(entry),
             Slot::Vacant(first) => {
                 first.insert(VecDeque::new());
@@ -119,7 +133,7 @@ impl Queue {
         let rests = !failed.contains(&false);
         for (entry, failed) in batch.into_iter().zip(failed) {
             if !*failed || entry.give_up.is_some_and(|end| at >= end) {
-                self.end(entry.message.ticket());
+                self.end(entry.ticket());
                 continue;
             }
             let backlog = self.backlogs.entry(again).or_insert_with(|| {
@@ -163,7 +177,7 @@ impl Queue {
         }
     }
 
-    /// Queues the next message of the ticket, if there is one.
+    /// Queues the next request of the ticket, if there is one.
     fn end(&mut self, ticket: Ticket) {
         let Slot::Occupied(mut behind) = self.behind.entry(ticket) else { return };
         match behind.get_mut().pop_front() {
@@ -184,18 +198,18 @@ mod tests {
         Object { kind: Kind::WaitGroup, name: Name::new("g").unwrap() }
     }
 
-    fn entry(message: Message, lane: usize) -> Entry {
-        let channel = Channel { kind: std::mem::discriminant(&message), lane, is_again: false };
-        Entry { channel, message, give_up: None }
+    fn entry(request: Request, server: usize) -> Entry {
+        let channel = Channel { lane: Lane::of_kind(server, &request), is_again: false };
+        Entry { channel, request, give_up: None }
     }
 
-    fn release(ticket: Ticket, lane: usize) -> Entry {
+    fn release(ticket: Ticket, server: usize) -> Entry {
         let (object, ending) = (object(), Ending::Abandoned);
-        entry(Message::Release(Release { object, ticket, ending, tombstone: None, call: None }), lane)
+        entry(Release { object, ticket, ending, tombstone: None, call: None }.into(), server)
     }
 
-    fn cancel(ticket: Ticket, lane: usize) -> Entry {
-        entry(Message::Cancel(Cancel { object: object(), ticket, lease: Ttl::DEFAULT }), lane)
+    fn cancel(ticket: Ticket, server: usize) -> Entry {
+        entry(Cancel { object: object(), ticket, lease: Ttl::DEFAULT }.into(), server)
     }
 
     /// Takes the one batch that is ready.
@@ -206,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_one_ticket_keep_their_order() {
+    fn requests_of_one_ticket_keep_their_order() {
         let (mut queue, ticket, at) = (Queue::default(), Ticket::random(), now());
         queue.add(release(ticket, 3));
         queue.add(cancel(ticket, 3));
@@ -223,7 +237,7 @@ mod tests {
         assert_eq!(next, again, "before what came later");
         assert!(queue.settle(next, batch, &[false], at).is_empty());
         let (channel, batch) = sole(&mut queue);
-        assert!(matches!(batch[0].message, Message::Cancel(_)));
+        assert!(matches!(batch[0].request, Request::Cancel(_)));
         assert!(!queue.is_empty());
         queue.settle(channel, batch, &[false], at);
         assert!(queue.is_empty() && queue.backlogs.is_empty() && !queue.is_ready());
@@ -263,7 +277,7 @@ mod tests {
         let (channel, batch) = sole(&mut queue);
         assert_eq!(queue.settle(channel, batch, &[true], at), [(channel, FIRST_PAUSE)]);
         let (_, batch) = sole(&mut queue);
-        assert!(matches!(batch[0].message, Message::Cancel(_)));
+        assert!(matches!(batch[0].request, Request::Cancel(_)));
         queue.rested(channel);
         assert!(!queue.backlogs.contains_key(&channel));
     }
@@ -291,7 +305,7 @@ mod tests {
         }
         queue.rested(again);
         let (_, batch) = sole(&mut queue);
-        assert_eq!(batch[0].message.ticket(), stuck);
+        assert_eq!(batch[0].ticket(), stuck);
         queue.settle(again, batch, &[false], at);
         assert!(queue.is_empty() && queue.backlogs.is_empty());
     }
