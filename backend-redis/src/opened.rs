@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::engine::{Background, Begun};
-#[cfg(feature = "bloom")]
-use stanchion_core::spi::BloomSteps;
-use stanchion_core::spi::{GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::spi::{ProcessId, WakeSource};
 use stanchion_core::{Capabilities, MutexMode, Result};
 
 use crate::check::{self, Demands, Expected};
@@ -110,21 +108,8 @@ impl Opened {
             wake,
             chores: self.connections.chores(),
             shares_servers: callers.route().has_all_stripes(),
-            ..Background::new(engine_steps(own))
+            ..Background::new(own)
         };
-        Begun { kept: (), capabilities, callers: engine_steps(callers), own }
+        Begun { kept: (), capabilities, callers, own }
     }
-}
-
-fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
-    let permits = Arc::clone(&steps) as Arc<dyn PermitSteps>;
-    let mut all = Steps::new(permits, steps.route().timeout());
-    all.groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
-    all.limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
-    all.listing = Some(Arc::clone(&steps) as Arc<dyn ListSteps>);
-    #[cfg(feature = "bloom")]
-    {
-        all.bloom = Some(steps as Arc<dyn BloomSteps>);
-    }
-    all
 }

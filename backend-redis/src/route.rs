@@ -32,20 +32,14 @@ impl Route {
         }
     }
 
-    /// Returns the lane of an object. One request can carry entries of one lane only.
-    pub(crate) fn lane(&self, object: &Object) -> usize {
+    /// Returns the number of the server that holds an object's stripe: a stripe's own where each may have another.
+    pub(crate) fn server(&self, object: &Object) -> usize {
         if self.has_all_stripes() { 0 } else { stripe_of(object) }
     }
 
     /// Returns whether one request can carry entries of all stripes.
     pub(crate) fn has_all_stripes(&self) -> bool {
         matches!(self, Self::One(link) if !link.is_cluster())
-    }
-
-    /// Returns the lane in which acquires and releases of a stripe leave together: one of two for a server that holds them all.
-    pub(crate) fn exchange_lane(&self, object: &Object) -> usize {
-        let stripe = stripe_of(object);
-        if self.has_all_stripes() { stripe % 2 } else { 2 * stripe }
     }
 
     /// Adds the address of the server to an error, if there is one server only.

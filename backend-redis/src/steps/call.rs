@@ -1,12 +1,9 @@
-//! Sends a batch to the servers: one call of a script for the entries of each lane.
+//! Sends entries of one lane to their server: one call of a script for all of them.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::clock::{Instant, micros, now};
 use stanchion_core::spi::{Answers, Object, refused};
-use stanchion_core::{Error, ErrorKind, Result, Ttl};
+use stanchion_core::{Error, ErrorKind, Result};
 
 use super::acked_reply::AckedReply;
 use super::reply::{Reply, replies};
@@ -23,8 +20,6 @@ pub(super) struct Step<'a, T> {
     pub(super) script: &'a Script,
     pub(super) object: fn(&T) -> &Object,
     encode: Encode<T>,
-    /// The lease that the answer must come in good time for.
-    lease: Option<Ttl>,
     writes: Writes,
 }
 
@@ -39,7 +34,7 @@ enum Encode<T> {
 
 impl<'a, T> Step<'a, T> {
     pub(super) fn new(script: &'a Script, object: fn(&T) -> &Object, arguments: fn(&mut Cmd, &T)) -> Self {
-        Self { script, object, encode: Encode::Full(arguments), lease: None, writes: Writes::Other }
+        Self { script, object, encode: Encode::Full(arguments), writes: Writes::Other }
     }
 
     pub(super) fn whole(
@@ -47,11 +42,7 @@ impl<'a, T> Step<'a, T> {
         object: fn(&T) -> &Object,
         encode: fn(&Context, &mut Cmd, &[&T]),
     ) -> Self {
-        Self { script, object, encode: Encode::Whole(encode), lease: None, writes: Writes::Other }
-    }
-
-    pub(super) fn within(self, lease: Option<Ttl>) -> Self {
-        Self { lease, ..self }
+        Self { script, object, encode: Encode::Whole(encode), writes: Writes::Other }
     }
 
     pub(super) fn writing(self, writes: Writes) -> Self {
@@ -79,48 +70,20 @@ impl<'a, T> Step<'a, T> {
 
 impl RedisSteps {
     /// As [`call_with_acks`](Self::call_with_acks), for a script that needs no acknowledgement.
-    pub(super) async fn call<T: Sync>(&self, step: &Step<'_, T>, batch: &[T]) -> Answers<Reply> {
-        let replies = self.call_with_acks(step, batch).await;
+    pub(super) async fn call<T: Sync>(&self, step: &Step<'_, T>, batch: &[&T], end: Instant) -> Answers<Reply> {
+        let replies = self.call_with_acks(step, batch, end).await;
         replies.into_iter().map(|acked| acked.map(|acked| acked.reply)).collect()
     }
 
-    /// Makes a step for a batch. The entries of each lane are sent in one request, all requests at once. The error of a
-    /// request is the answer to its own entries.
+    /// Calls a script for entries of one lane, and again for those entries whose names have more that expired than one call
+    /// removes.
     pub(super) async fn call_with_acks<T: Sync>(
         &self,
         step: &Step<'_, T>,
-        batch: &[T],
+        batch: &[&T],
+        end: Instant,
     ) -> Answers<AckedReply> {
-        if self.route.has_all_stripes() {
-            let part: Vec<&T> = batch.iter().collect();
-            return if part.is_empty() { Vec::new() } else { self.call_lane(step, &part).await };
-        }
-        let mut lanes: Vec<(usize, Vec<usize>)> = Vec::new();
-        for (index, entry) in batch.iter().enumerate() {
-            let lane = self.lane_of((step.object)(entry));
-            match lanes.iter_mut().find(|(known, _)| *known == lane) {
-                Some((_, entries)) => entries.push(index),
-                None => lanes.push((lane, vec![index])),
-            }
-        }
-        let requests = lanes.into_iter().map(async |(_, entries)| {
-            let part: Vec<&T> = entries.iter().map(|&index| &batch[index]).collect();
-            let answers = self.call_lane(step, &part).await;
-            entries.into_iter().zip(answers)
-        });
-        let mut answers: Vec<_> = join_all(requests).await.into_iter().flatten().collect();
-        answers.sort_unstable_by_key(|(index, _)| *index);
-        answers.into_iter().map(|(_, answer)| answer).collect()
-    }
-
-    /// Sends a request for entries of one lane, and further ones for those entries whose names have more that expired than one
-    /// call removes.
-    async fn call_lane<T: Sync>(&self, step: &Step<'_, T>, batch: &[&T]) -> Answers<AckedReply> {
-        // A third of the shortest lease, so that an unanswered request can be made again in time.
-        let timeout =
-            step.lease.map_or(self.route.timeout(), |lease| lease.request_limit(self.route.timeout()));
-        let end = now() + timeout;
-        let mut answers = self.call_until(step, batch, (timeout, end)).await;
+        let mut answers = self.call_once(step, batch, end).await;
         loop {
             let is_unfinished =
                 |answer: &Result<AckedReply>| answer.as_ref().is_ok_and(|acked| acked.reply.is_unfinished());
@@ -131,7 +94,7 @@ impl RedisSteps {
             }
             let again = if now() < end {
                 let part: Vec<&T> = left.iter().map(|&index| batch[index]).collect();
-                self.call_until(step, &part, (timeout, end)).await
+                self.call_once(step, &part, end).await
             } else {
                 let late = "the names have more to tidy up (ended holds, silent waiters, changes of form) than the time allows";
                 refused(left.len(), &Error::new(ErrorKind::Unavailable, late))
@@ -142,31 +105,14 @@ impl RedisSteps {
         }
     }
 
-    /// Sends one request, for entries of one lane. Its error is the answer to each entry.
-    async fn call_until<T: Sync>(
-        &self,
-        step: &Step<'_, T>,
-        batch: &[&T],
-        time: (Duration, Instant),
-    ) -> Answers<AckedReply> {
-        match self.request(step, batch, time).await {
-            Ok(replies) => replies.into_iter().map(Ok).collect(),
-            Err(error) => refused(batch.len(), &error),
-        }
-    }
-
-    async fn request<T: Sync>(
-        &self,
-        step: &Step<'_, T>,
-        batch: &[&T],
-        (timeout, end): (Duration, Instant),
-    ) -> Result<Vec<AckedReply>> {
+    /// Sends one request. Its error is the answer to each entry.
+    async fn call_once<T: Sync>(&self, step: &Step<'_, T>, batch: &[&T], end: Instant) -> Answers<AckedReply> {
         let complete = |mut command: Cmd| {
             step.encode(&self.context, &mut command, batch);
             command
         };
         let (durability, writes) = (self.context.durability, step.writes);
-        let quorum = durability.quorum(writes, timeout / 3);
+        let quorum = durability.quorum(writes, end.saturating_duration_since(now()) / 3);
         let call = Call { script: step.script, complete: &complete, quorum };
         let first = batch.first().map(|entry| (step.object)(entry));
         let stripe = first.map_or(0, stripe_of);
@@ -174,17 +120,21 @@ impl RedisSteps {
             Ok(answered) => answered,
             Err(error) => {
                 let key = first.map_or_else(String::new, |object| self.context.keyspace.record(object));
-                return Err(self.name_missing_rights(error, step.script, (stripe, &key), end).await);
+                let error = self.name_missing_rights(error, step.script, (stripe, &key), end).await;
+                return refused(batch.len(), &error);
             }
         };
         let shortfall = answered.kept.and_then(|kept| durability.shortfall(kept, writes));
         let acked = |reply| AckedReply { reply, shortfall: shortfall.as_ref().map(Error::replicate) };
-        Ok(replies(answered.value, batch.len())?.into_iter().map(acked).collect())
+        match replies(answered.value, batch.len()) {
+            Ok(replies) => replies.into_iter().map(|reply| Ok(acked(reply))).collect(),
+            Err(error) => refused(batch.len(), &error),
+        }
     }
 
     /// As [`call`](Self::call) for one entry. A foreign key is an error.
-    pub(super) async fn call_one<T: Sync>(&self, step: &Step<'_, T>, entry: &T) -> Result<Reply> {
-        let replies = self.call(step, std::slice::from_ref(entry)).await;
+    pub(super) async fn call_one<T: Sync>(&self, step: &Step<'_, T>, entry: &T, end: Instant) -> Result<Reply> {
+        let replies = self.call(step, &[entry], end).await;
         replies.into_iter().next().ok_or_else(unexpected)??.ours()
     }
 
@@ -192,10 +142,11 @@ impl RedisSteps {
     pub(super) async fn call_each<T: Sync, A>(
         &self,
         step: &Step<'_, T>,
-        batch: &[T],
+        batch: &[&T],
+        end: Instant,
         read: fn(Reply) -> Result<A>,
     ) -> Answers<A> {
-        let replies = self.call(step, batch).await;
+        let replies = self.call(step, batch, end).await;
         replies.into_iter().map(|reply| reply.and_then(read)).collect()
     }
 }

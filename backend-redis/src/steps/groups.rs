@@ -1,32 +1,26 @@
-//! The steps of wait groups, apart from the steps of their members.
+//! The requests about wait groups, apart from those about their members.
 
-use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::clock::micros;
-use stanchion_core::spi::{Answers, GroupSteps, Look, Looked, Object, PermitSteps, Split};
+use stanchion_core::clock::{Instant, micros};
+use stanchion_core::spi::{Answers, Look, Looked, Split};
 
 use super::RedisSteps;
 use super::call::Step;
 use super::reply::Reply;
 
-#[async_trait]
-impl GroupSteps for RedisSteps {
-    fn lane(&self, object: &Object) -> usize {
-        PermitSteps::lane(self, object)
-    }
-
-    async fn look(&self, batch: &[Look]) -> Answers<Looked> {
+impl RedisSteps {
+    pub(super) async fn look(&self, batch: &[&Look], end: Instant) -> Answers<Looked> {
         let arguments = |command: &mut Cmd, entry: &Look| {
             let watch = entry.watch.map(|generation| generation.to_string()).unwrap_or_default();
             command.arg(watch).arg(entry.hint.to_string());
         };
         let read = |reply: Reply| reply.ours()?.looked();
         let step = Step::new(&self.scripts().look, |entry: &Look| &entry.object, arguments);
-        self.call_each(&step, batch, read).await
+        self.call_each(&step, batch, end, read).await
     }
 
-    async fn split(&self, split: &Split) -> Result<bool> {
+    pub(super) async fn split(&self, split: &Split, end: Instant) -> Result<bool> {
         let arguments = |command: &mut Cmd, entry: &Split| {
             command.arg(entry.from.to_string()).arg(micros(entry.lease.get()));
             for ticket in &entry.into {
@@ -34,6 +28,6 @@ impl GroupSteps for RedisSteps {
             }
         };
         let step = Step::new(&self.scripts().split, |entry: &Split| &entry.object, arguments);
-        self.call_one(&step.within(Some(split.lease)), split).await?.split()
+        self.call_one(&step, split, end).await?.split()
     }
 }

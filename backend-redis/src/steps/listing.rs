@@ -1,11 +1,10 @@
-//! The step that lists names.
+//! The request that lists names.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use redis::{Cmd, Value};
-use stanchion_core::clock::{micros, now};
-use stanchion_core::spi::{List, ListPart, ListSteps, ListedBucket, NO_LIMIT};
+use stanchion_core::clock::{Instant, micros};
+use stanchion_core::spi::{List, ListPart, ListedBucket, NO_LIMIT};
 use stanchion_core::{Cursor, Kind, Listed, Result};
 
 use super::RedisSteps;
@@ -59,13 +58,13 @@ impl Position {
     }
 }
 
-#[async_trait]
-impl ListSteps for RedisSteps {
-    fn lane(&self, list: &List) -> usize {
+impl RedisSteps {
+    /// Returns the stripe that a part of a listing is about.
+    pub(super) fn listed_stripe(&self, list: &List) -> usize {
         self.position(list).ok().and_then(|position| position.stripe).unwrap_or_default()
     }
 
-    async fn list(&self, list: &List) -> Result<ListPart> {
+    pub(super) async fn list(&self, list: &List, end: Instant) -> Result<ListPart> {
         let position = self.position(list)?;
         let stripe = position.stripe.unwrap_or_default();
         let keyspace = &self.context.keyspace;
@@ -78,15 +77,12 @@ impl ListSteps for RedisSteps {
         };
         let script = &self.scripts().list;
         let call = Call { script, complete: &complete, quorum: None };
-        let end = now() + self.route.timeout();
         match self.route.send(stripe, Request::Script(&call), end).await {
             Ok(answered) => self.part(list, &position, answered.value),
             Err(error) => Err(self.name_missing_rights(error, script, (stripe, &keys[0]), end).await),
         }
     }
-}
 
-impl RedisSteps {
     fn position(&self, list: &List) -> Result<Position> {
         let begin = Position::begin((!self.route.has_all_stripes()).then_some(0));
         match &list.after {

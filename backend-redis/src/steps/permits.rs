@@ -1,13 +1,12 @@
-//! The steps of mutexes, semaphores and the members of wait groups.
+//! The requests about mutexes, semaphores and the members of wait groups.
 
-use async_trait::async_trait;
 use redis::Cmd;
-use stanchion_core::clock::micros;
+use stanchion_core::clock::{Instant, micros};
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Exchange, Exchanged, Force, Kept, Object,
-    PermitSteps, Polled, Release, Renew, Usage, inspect_in_parts,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, ForceRelease, KeepPlaces, Kept, Object, Poll,
+    Polled, Release, Renew, Resize, Usage, inspect_in_parts,
 };
-use stanchion_core::{Error, ErrorKind, Inspection, Result, Ttl};
+use stanchion_core::{Error, ErrorKind, Inspection, Result};
 
 use super::acked_reply::AckedReply;
 use super::call::Step;
@@ -18,7 +17,7 @@ use crate::error::unexpected;
 use crate::keys::stripe_of;
 
 impl RedisSteps {
-    pub(super) async fn acquire_full(&self, batch: &[Acquire]) -> Answers<Acquired> {
+    pub(super) async fn acquire_full(&self, batch: &[&Acquire], end: Instant) -> Answers<Acquired> {
         let arguments = |command: &mut Cmd, entry: &Acquire| {
             command
                 .arg(entry.ticket.to_string())
@@ -30,15 +29,12 @@ impl RedisSteps {
                 .arg(entry.max_waiters.map(|bound| bound.to_string()).unwrap_or_default())
                 .arg(label(entry.label.as_deref()));
         };
-        // Each caller has a time limit of its own: a short one must not cut the time of the others.
-        let lease = batch.iter().map(|entry| entry.lease).max();
         let step = Step::new(&self.scripts().acquire, |entry: &Acquire| &entry.object, arguments);
-        let step = step.within(lease).writing(Writes::Grants);
-        let replies = self.call_with_acks(&step, batch).await;
-        self.granted(batch, replies).await
+        let replies = self.call_with_acks(&step.writing(Writes::Grants), batch, end).await;
+        self.granted(batch, replies, end).await
     }
 
-    pub(super) async fn release_full(&self, batch: &[Release]) -> Answers<Kept> {
+    pub(super) async fn release_full(&self, batch: &[&Release], end: Instant) -> Answers<Kept> {
         let arguments = |command: &mut Cmd, entry: &Release| {
             let tombstone = entry.tombstone.map_or(0, |ttl| micros(ttl.get()));
             let ending = match entry.ending {
@@ -49,81 +45,53 @@ impl RedisSteps {
             command.arg(entry.ticket.to_string()).arg(tombstone).arg(ending).arg(call);
         };
         let step = Step::new(&self.scripts().release, |entry: &Release| &entry.object, arguments);
-        self.call_each(&step, batch, |reply| reply.kept()).await
+        self.call_each(&step, batch, end, |reply| reply.kept()).await
     }
 
-    pub(super) async fn renew_full(&self, batch: &[Renew]) -> Answers<Kept> {
+    pub(super) async fn renew_full(&self, batch: &[&Renew], end: Instant) -> Answers<Kept> {
         let arguments = |command: &mut Cmd, entry: &Renew| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
         let step = Step::new(&self.scripts().renew, |entry: &Renew| &entry.object, arguments);
-        let step = step.within(shortest(batch)).writing(Writes::Renewals);
-        let replies = self.call_with_acks(&step, batch).await;
+        let replies = self.call_with_acks(&step.writing(Writes::Renewals), batch, end).await;
         let kept = |acked: AckedReply| acked.confirmed(|reply| reply.kept(), |kept| *kept == Kept::Yes);
         replies.into_iter().map(|acked| acked.and_then(kept)).collect()
     }
 
     /// Asks for a part of an inspection, which begins at a position that a server process has given.
-    async fn inspected(&self, object: &Object, position: &str, process: &str) -> Result<Reply> {
+    async fn inspected(
+        &self,
+        object: &Object,
+        (position, process): (&str, &str),
+        end: Instant,
+    ) -> Result<Reply> {
         type Part<'a> = (&'a Object, &'a str, &'a str);
         let arguments = |command: &mut Cmd, (_, position, process): &Part<'_>| {
             command.arg(*position).arg(*process);
         };
         let step = Step::new(&self.scripts().inspect, |part: &Part<'_>| part.0, arguments);
-        self.call_one(&step, &(object, position, process)).await
-    }
-}
-
-#[async_trait]
-impl PermitSteps for RedisSteps {
-    fn lane(&self, object: &Object) -> usize {
-        self.lane_of(object)
+        self.call_one(&step, &(object, position, process), end).await
     }
 
-    /// Two for one server: while it runs the script of one, the answers to the other are on their way. None if grants wait for
-    /// replicas or a disk: a release that left with them would be answered as late.
-    fn exchange_lane(&self, object: &Object) -> Option<usize> {
-        (!self.context.durability.waits()).then(|| self.route.exchange_lane(object))
-    }
 
-    async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {
-        self.fast_then_full(batch).await
-    }
 
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        let batch: Vec<_> = batch.iter().cloned().map(Exchange::Acquire).collect();
-        let answers = self.fast_then_full(&batch).await;
-        answers.into_iter().map(|answer| answer.and_then(Exchanged::acquired)).collect()
-    }
-
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        self.fast_then_full(batch).await
-    }
-
-    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        let batch: Vec<_> = batch.iter().cloned().map(Exchange::Release).collect();
-        let answers = self.fast_then_full(&batch).await;
-        answers.into_iter().map(|answer| answer.and_then(Exchanged::kept)).collect()
-    }
-
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+    pub(super) async fn cancel(&self, batch: &[&Cancel], end: Instant) -> Answers<()> {
         let arguments = |command: &mut Cmd, entry: &Cancel| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
-        // No caller waits: a short lease must not cut the time of the others.
         let step = Step::new(&self.scripts().cancel, |entry: &Cancel| &entry.object, arguments);
-        self.call_each(&step, batch, |_| Ok(())).await
+        self.call_each(&step, batch, end, |_| Ok(())).await
     }
 
-    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        let step = Step::new(&self.scripts().poll, |object| object, |_, _| {});
-        self.call_each(&step, batch, |reply| reply.polled()).await
+    pub(super) async fn poll(&self, batch: &[&Poll], end: Instant) -> Answers<Polled> {
+        let step = Step::new(&self.scripts().poll, |poll: &Poll| &poll.object, |_, _| {});
+        self.call_each(&step, batch, end, |reply| reply.polled()).await
     }
 
     /// One mark for all names of a stripe.
-    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+    pub(super) async fn keep_places(&self, batch: &[&KeepPlaces], end: Instant) -> Answers<Option<Polled>> {
         let mut stripes: Vec<(usize, Object)> = Vec::new();
-        for object in batch {
+        for KeepPlaces { object } in batch {
             let stripe = stripe_of(object);
             if stripes.iter().all(|(known, _)| *known != stripe) {
                 stripes.push((stripe, object.clone()));
@@ -138,17 +106,20 @@ impl PermitSteps for RedisSteps {
         };
         let script = &self.scripts().keep_places;
         let step = Step::whole(script, |(_, object)| object, encode);
-        let answers = self.call(&step, &stripes).await;
+        let answers = self.call(&step, &stripes.iter().collect::<Vec<_>>(), end).await;
         let marked: Vec<_> = stripes
             .iter()
             .zip(answers)
             .map(|((stripe, _), answer)| (*stripe, answer.and_then(|reply| reply.sole())))
             .collect();
-        let answer_of = |object: &Object| marked.iter().find(|(stripe, _)| *stripe == stripe_of(object));
-        let is_silent = |object: &&Object| matches!(answer_of(object), Some((_, Ok(0))));
-        let silent: Vec<Object> = batch.iter().filter(is_silent).cloned().collect();
-        let mut polled = if silent.is_empty() { Vec::new() } else { self.poll(&silent).await }.into_iter();
-        let answers = batch.iter().map(|object| match answer_of(object) {
+        let answer_of =
+            |place: &KeepPlaces| marked.iter().find(|(stripe, _)| *stripe == stripe_of(&place.object));
+        let is_silent = |place: &&&KeepPlaces| matches!(answer_of(place), Some((_, Ok(0))));
+        let silent: Vec<Poll> =
+            batch.iter().filter(is_silent).map(|place| Poll { object: place.object.clone() }).collect();
+        let polls: Vec<&Poll> = silent.iter().collect();
+        let mut polled = if polls.is_empty() { Vec::new() } else { self.poll(&polls, end).await }.into_iter();
+        let answers = batch.iter().map(|place| match answer_of(place) {
             Some((_, Ok(0))) => polled.next().unwrap_or_else(|| Err(unexpected())).map(Some),
             Some((_, Ok(_))) => Ok(None),
             Some((_, Err(error))) => Err(error.replicate()),
@@ -157,7 +128,7 @@ impl PermitSteps for RedisSteps {
         answers.collect()
     }
 
-    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
+    pub(super) async fn attach(&self, attach: &Attach, end: Instant) -> Result<Option<Attached>> {
         let arguments = |command: &mut Cmd, entry: &Attach| {
             command
                 .arg(entry.from.to_string())
@@ -166,35 +137,33 @@ impl PermitSteps for RedisSteps {
                 .arg(label(entry.label.as_deref()));
         };
         let step = Step::new(&self.scripts().attach, |entry: &Attach| &entry.object, arguments);
-        let step = step.within(Some(attach.lease)).writing(Writes::Grants);
-        let replies = self.call_with_acks(&step, std::slice::from_ref(attach)).await;
+        let replies = self.call_with_acks(&step.writing(Writes::Grants), &[attach], end).await;
         let acked = replies.into_iter().next().ok_or_else(unexpected)??;
         // After an error the engine asks again, and in the end withdraws the hold.
         acked.confirmed(|reply| reply.ours()?.attached(), Option::is_some)
     }
 
-    async fn inspect(&self, object: &Object) -> Result<Inspection> {
+    pub(super) async fn inspect(&self, object: &Object, end: Instant) -> Result<Inspection> {
         let ask = async |at: Option<(String, String)>| {
             let (position, process) = at.unwrap_or_else(|| ("0".to_owned(), String::new()));
-            self.inspected(object, &position, &process).await?.inspected()
+            self.inspected(object, (&position, &process), end).await?.inspected()
         };
-        inspect_in_parts(self.route.timeout(), ask).await
+        inspect_in_parts(end, ask).await
     }
 
-    async fn usage(&self, object: &Object) -> Result<Usage> {
-        self.inspected(object, "", "").await?.usage()
+    pub(super) async fn usage(&self, object: &Object, end: Instant) -> Result<Usage> {
+        self.inspected(object, ("", ""), end).await?.usage()
     }
 
-    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
-        let arguments = |command: &mut Cmd, entry: &(Object, u32)| {
-            command.arg(entry.1);
+    pub(super) async fn resize(&self, resize: &Resize, end: Instant) -> Result<()> {
+        let arguments = |command: &mut Cmd, resize: &Resize| {
+            command.arg(resize.limit);
         };
-        let step = Step::new(&self.scripts().resize, |entry: &(Object, u32)| &entry.0, arguments);
-        self.call_one(&step, &(object.clone(), limit)).await?;
-        Ok(())
+        let step = Step::new(&self.scripts().resize, |resize: &Resize| &resize.object, arguments);
+        self.call_one(&step, resize, end).await.map(drop)
     }
 
-    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
+    pub(super) async fn force(&self, ForceRelease { object, force }: &ForceRelease, end: Instant) -> Result<u32> {
         type Part<'a> = (&'a Object, Force, String, String);
         let arguments = |command: &mut Cmd, (_, force, next, before): &Part<'_>| {
             let ticket = match force {
@@ -205,10 +174,10 @@ impl PermitSteps for RedisSteps {
         };
         let step = Step::new(&self.scripts().force, |part: &Part<'_>| part.0, arguments);
         let mut freed = 0;
-        let mut part = (object, force, "0".to_owned(), String::new());
+        let mut part = (object, *force, "0".to_owned(), String::new());
         loop {
             let is_first = part.3.is_empty();
-            let reply = self.call_one(&step, &part).await.map_err(|error| {
+            let reply = self.call_one(&step, &part, end).await.map_err(|error| {
                 if is_first {
                     return error;
                 }
@@ -221,14 +190,9 @@ impl PermitSteps for RedisSteps {
         }
     }
 
-    async fn ping(&self) -> Result<()> {
+    pub(super) async fn ping(&self) -> Result<()> {
         self.route.send_command(0, &redis::cmd("PING")).await.map(drop)
     }
-}
-
-/// Returns the shortest lease. The engine batches renewals whose leases are about as long.
-pub(super) fn shortest(batch: &[Renew]) -> Option<Ttl> {
-    batch.iter().map(|entry| entry.lease).min()
 }
 
 /// Returns a label as it stands at the end of a record. No label differs from an empty one.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use stanchion_core::spi::{BloomAsk, BloomCall, Known, Life, Object, Opening, Probed, RequestId};
+use stanchion_core::spi::{FilterRecord, Object, Opening, Probe, ProbeItems, Probed, RequestId};
 use stanchion_core::{Name, Result};
 
 use super::call::{Entry, packed};
@@ -13,6 +13,8 @@ use crate::steps::reply::Reply;
 /// The calls of a batch for one name.
 #[derive(Debug)]
 pub(super) struct NameBatch<'a> {
+    /// The batch that the engine sent them in.
+    id: RequestId,
     object: &'a Object,
     /// The places of its calls in the batch, in order.
     pub(super) calls: Vec<usize>,
@@ -23,7 +25,7 @@ pub(super) struct NameBatch<'a> {
 #[derive(Debug)]
 struct CallGroup<'a> {
     /// The first of the calls.
-    call: &'a BloomCall,
+    call: &'a Probe,
     /// How many items each call has.
     counts: Vec<u64>,
     /// How many items all calls have.
@@ -33,13 +35,13 @@ struct CallGroup<'a> {
 }
 
 /// Sorts calls by name, in the order in which names first occur. The calls of a name stay in order.
-pub(super) fn by_name(calls: &[BloomCall]) -> Vec<NameBatch<'_>> {
+pub(super) fn by_name<'a>(calls: &[&'a Probe]) -> Vec<NameBatch<'a>> {
     let mut batches: Vec<NameBatch<'_>> = Vec::new();
-    let mut places: HashMap<&Name, usize> = HashMap::new();
-    for (index, call) in calls.iter().enumerate() {
+    let mut places: HashMap<(RequestId, &Name), usize> = HashMap::new();
+    for (index, call) in calls.iter().copied().enumerate() {
         let object = &call.of.object;
-        let place = *places.entry(&object.name).or_insert_with(|| {
-            batches.push(NameBatch { object, calls: Vec::new(), groups: Vec::new() });
+        let place = *places.entry((call.id, &object.name)).or_insert_with(|| {
+            batches.push(NameBatch { id: call.id, object, calls: Vec::new(), groups: Vec::new() });
             batches.len() - 1
         });
         batches[place].push(index, call);
@@ -48,7 +50,7 @@ pub(super) fn by_name(calls: &[BloomCall]) -> Vec<NameBatch<'_>> {
 }
 
 impl<'a> NameBatch<'a> {
-    fn push(&mut self, index: usize, call: &'a BloomCall) {
+    fn push(&mut self, index: usize, call: &'a Probe) {
         self.calls.push(index);
         match self.groups.last_mut() {
             Some(group) if group.takes(call) => group.push(call),
@@ -61,13 +63,14 @@ impl<'a> NameBatch<'a> {
     }
 
     /// Returns the question to the script, which may begin at most `max_begun` pages.
-    pub(super) fn entry(&self, id: RequestId, max_begun: u64) -> Entry<'a> {
+    pub(super) fn entry(&self, max_begun: u64) -> Entry<'a> {
         let mut entry = Entry::new(self.object);
         entry.pages = self.groups.iter().flat_map(|group| group.pages.keys().copied()).collect();
         entry.pages.sort_unstable();
         entry.pages.dedup();
+        let id = self.id;
         let numbers = [id.number, max_begun, self.groups.len() as u64];
-        entry.arguments.push(id.lane.to_string().into_bytes());
+        entry.arguments.push(id.sequence.to_string().into_bytes());
         entry.arguments.extend(numbers.map(|number| number.to_string().into_bytes()));
         for group in &self.groups {
             group.arguments(&entry.pages, &mut entry.arguments);
@@ -76,14 +79,14 @@ impl<'a> NameBatch<'a> {
     }
 
     /// Returns the entries that begin the pages which the calls insert into, at most `max_pages` in one entry.
-    pub(super) fn beginnings(&self, id: RequestId, max_pages: usize) -> Vec<Entry<'a>> {
-        let mut entries = Vec::new();
+    pub(super) fn beginnings(&self, max_pages: usize) -> Vec<Entry<'a>> {
+        let (id, mut entries) = (self.id, Vec::new());
         for group in self.groups.iter().filter(|group| group.inserts()) {
             let pages: Vec<u64> = group.pages.keys().copied().collect();
             for pages in pages.chunks(max_pages) {
                 let mut entry = Entry::new(self.object);
                 entry.pages = pages.to_vec();
-                entry.arguments.extend([id.lane.to_string(), id.number.to_string()].map(String::into_bytes));
+                entry.arguments.extend([id.sequence.to_string(), id.number.to_string()].map(String::into_bytes));
                 group.opening(&mut entry.arguments);
                 entries.push(entry);
             }
@@ -94,7 +97,7 @@ impl<'a> NameBatch<'a> {
     /// Reads the answer to each call, in order.
     ///
     /// # Errors
-    /// `Unknown` for an answer that the script does not give, and if a later request of the lane was answered before.
+    /// `Unknown` for an answer that the script does not give, and if a later batch of the sequence was answered before.
     pub(super) fn decode(&self, reply: &Reply) -> Result<Vec<Probed>> {
         if reply.number(0)? != 1 {
             return Err(unexpected());
@@ -112,25 +115,25 @@ impl<'a> NameBatch<'a> {
 
 impl CallGroup<'_> {
     fn inserts(&self) -> bool {
-        matches!(self.call.ask, BloomAsk::Insert(_))
+        matches!(self.call.items, ProbeItems::Insert(_))
     }
 
-    /// Adds the record that the calls know, and the one that they make.
+    /// Adds the record that the calls have seen, and the one that they make.
     fn opening(&self, arguments: &mut Vec<Vec<u8>>) {
-        let Opening { known, fresh, terms, .. } = &self.call.of;
-        record::push_known(arguments, known);
+        let Opening { seen, fresh, terms, .. } = &self.call.of;
+        record::push_seen(arguments, seen.as_ref());
         arguments.extend([fresh.to_string(), record::terms(terms)].map(String::into_bytes));
     }
 
-    fn takes(&self, call: &BloomCall) -> bool {
+    fn takes(&self, call: &Probe) -> bool {
         let (own, other) = (&self.call.of, &call.of);
-        self.inserts() == matches!(call.ask, BloomAsk::Insert(_))
-            && own.known == other.known
+        self.inserts() == matches!(call.items, ProbeItems::Insert(_))
+            && own.seen == other.seen
             && own.terms == other.terms
     }
 
-    fn push(&mut self, call: &BloomCall) {
-        let (BloomAsk::Insert(positions) | BloomAsk::Contains(positions)) = &call.ask;
+    fn push(&mut self, call: &Probe) {
+        let (ProbeItems::Insert(positions) | ProbeItems::Contains(positions)) = &call.items;
         let hashes = usize::try_from(call.of.terms.shape.hashes()).unwrap_or(1).max(1);
         let before = self.items;
         for item in positions.chunks(hashes) {
@@ -159,15 +162,15 @@ impl CallGroup<'_> {
 
 /// Reads an answer as the record keeps it, after the number of the request and its time.
 fn read(answer: &str) -> Option<Vec<Probed>> {
-    let mut life: Known = None;
+    let mut record: Option<FilterRecord> = None;
     let mut probed = Vec::new();
     for part in answer.split(';').skip(1) {
         let (kind, rest) = part.split_once(' ').unwrap_or((part, ""));
         match kind {
-            "g" => life = Some(record_of(rest)?),
-            "t" => probed.push(Probed::Told { answers: bits(rest)?, life: life? }),
-            "e" => probed.push(Probed::Empty { life: None }),
-            "E" => probed.push(Probed::Empty { life: Some(life?) }),
+            "g" => record = Some(record_of(rest)?),
+            "t" => probed.push(Probed::Told { answers: bits(rest)?, record: record? }),
+            "e" => probed.push(Probed::Empty { record: None }),
+            "E" => probed.push(Probed::Empty { record: Some(record?) }),
             "m" => probed.push(Probed::Mismatch { stored: record::stored(rest).ok()? }),
             "l" => probed.push(Probed::Lost),
             _ => return None,
@@ -176,9 +179,9 @@ fn read(answer: &str) -> Option<Vec<Probed>> {
     Some(probed)
 }
 
-fn record_of(words: &str) -> Option<Life> {
+fn record_of(words: &str) -> Option<FilterRecord> {
     let (generation, ends) = words.split_once(' ')?;
-    record::life_of(generation, ends.parse().ok()?)
+    record::record_of(generation, ends.parse().ok()?)
 }
 
 fn bits(text: &str) -> Option<Vec<bool>> {
@@ -197,21 +200,21 @@ mod tests {
 
     use super::*;
 
-    fn call(name: &str, ask: BloomAsk) -> BloomCall {
+    fn call(name: &str, ask: ProbeItems) -> Probe {
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
         // Two hashes.
         let terms = FilterTerms { shape: Shape::new(10_000_000, 0.25).unwrap(), ttl: None };
-        BloomCall { of: Opening { object, terms, known: None, fresh: Ticket::random() }, ask }
+        Probe { id: RequestId::NONE, of: Opening { object, terms, seen: None, fresh: Ticket::random() }, items }
     }
 
     #[test]
     fn calls_in_a_row_of_one_kind_are_one_group() {
-        let (page, insert) = (PAGE_BITS, |positions: &[u64]| BloomAsk::Insert(positions.to_vec()));
+        let (page, insert) = (PAGE_BITS, |positions: &[u64]| ProbeItems::Insert(positions.to_vec()));
         let calls = [
             call("a", insert(&[1, page, 2, 3])),
             call("b", insert(&[])),
             call("a", insert(&[page + 1, 4])),
-            call("a", BloomAsk::Contains(vec![1, 2 * page])),
+            call("a", ProbeItems::Contains(vec![1, 2 * page])),
         ];
         let batches = by_name(&calls);
         assert_eq!((batches[0].calls.as_slice(), batches[1].calls.as_slice()), (&[0, 2, 3][..], &[1][..]));
@@ -231,10 +234,10 @@ mod tests {
     #[test]
     fn c3_an_answer_of_no_script_is_not_understood() {
         let generation = Ticket::random();
-        let life = Life { generation, ends: Some(5) };
-        let told = Probed::Told { answers: vec![true, false], life };
+        let record = FilterRecord { generation, ends: Some(5) };
+        let told = Probed::Told { answers: vec![true, false], record };
         assert_eq!(read(&format!("7 9;g {generation} 5;t 10;l")), Some(vec![told, Probed::Lost]));
-        assert_eq!(read("7 9;e"), Some(vec![Probed::Empty { life: None }]));
+        assert_eq!(read("7 9;e"), Some(vec![Probed::Empty { record: None }]));
         for answer in ["7 9;t 10", "7 9;E", "7 9;x", "7 9;m 1 2", &format!("7 9;g {generation} 5;t 12")] {
             assert_eq!(read(answer), None, "{answer}");
         }

@@ -1,9 +1,8 @@
 //! Sends requests about filters. The keys of a request depend on the pages that it touches.
 
-use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::clock::now;
+use stanchion_core::clock::Instant;
 use stanchion_core::spi::{Answers, Object, refused};
 
 use crate::error::unexpected;
@@ -46,39 +45,23 @@ pub(super) fn packed(number: u64) -> [u8; 3] {
 
 impl RedisSteps {
     /// Calls a script for one filter.
-    pub(super) async fn ask_one(&self, script: &Script, entry: Entry<'_>) -> Result<Reply> {
-        let replies = self.ask_each(script, &[entry]).await;
+    pub(super) async fn ask_one(&self, script: &Script, entry: Entry<'_>, end: Instant) -> Result<Reply> {
+        let replies = self.ask_each(script, &[entry], end).await;
         replies.into_iter().next().ok_or_else(unexpected)??.ours()
     }
 
-    /// Calls a script for each filter. The entries of each lane are sent in one request, all requests at once. The error of a
-    /// request is the answer to its own entries.
-    pub(super) async fn ask_each(&self, script: &Script, entries: &[Entry<'_>]) -> Answers<Reply> {
-        let mut lanes: Vec<(usize, Vec<usize>)> = Vec::new();
-        for (index, entry) in entries.iter().enumerate() {
-            let lane = self.lane_of(entry.object);
-            match lanes.iter_mut().find(|(known, _)| *known == lane) {
-                Some((_, places)) => places.push(index),
-                None => lanes.push((lane, vec![index])),
-            }
+    /// Calls a script for filters of one server. The error of the request is the answer to each entry.
+    pub(super) async fn ask_each(&self, script: &Script, entries: &[Entry<'_>], end: Instant) -> Answers<Reply> {
+        match self.ask_script(script, entries, end).await {
+            Ok(replies) => replies.into_iter().map(Ok).collect(),
+            Err(error) => refused(entries.len(), &error),
         }
-        let requests = lanes.into_iter().map(async |(_, places)| {
-            let part: Vec<_> = places.iter().map(|&index| &entries[index]).collect();
-            let answers = match self.ask(script, &part).await {
-                Ok(replies) => replies.into_iter().map(Ok).collect(),
-                Err(error) => refused(part.len(), &error),
-            };
-            places.into_iter().zip(answers)
-        });
-        let mut answers: Vec<_> = join_all(requests).await.into_iter().flatten().collect();
-        answers.sort_unstable_by_key(|(index, _)| *index);
-        answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    async fn ask(&self, script: &Script, entries: &[&Entry<'_>]) -> Result<Vec<Reply>> {
+    async fn ask_script(&self, script: &Script, entries: &[Entry<'_>], end: Instant) -> Result<Vec<Reply>> {
         let Some(first) = entries.first() else { return Ok(Vec::new()) };
         let keyspace = &self.context.keyspace;
-        let keys_of = |entry: &&Entry<'_>| {
+        let keys_of = |entry: &Entry<'_>| {
             let mut keys = keyspace.filter(entry.object, &entry.pages);
             keys.extend_from_slice(&entry.further);
             keys
@@ -92,7 +75,7 @@ impl RedisSteps {
             command
         };
         let call = Call { script, complete: &complete, quorum: None };
-        let (stripe, end) = (stripe_of(first.object), now() + self.route().timeout());
+        let stripe = stripe_of(first.object);
         match self.route().send(stripe, Request::Script(&call), end).await {
             Ok(answered) => replies(answered.value, entries.len()),
             Err(error) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stanchion_core::Result;
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::spi::{Known, Life};
+use stanchion_core::spi::FilterRecord;
 
 use crate::error::unexpected;
 use crate::steps::reply::Reply;
@@ -36,10 +36,10 @@ fn parse(text: &str) -> Option<FilterTerms> {
     words.next().is_none().then_some(FilterTerms { shape, ttl })
 }
 
-/// Adds the generation and the end of the record that a caller knows, as two arguments.
-pub(super) fn push_known(arguments: &mut Vec<Vec<u8>>, known: &Known) {
-    let generation = known.map(|life| life.generation.to_string()).unwrap_or_default();
-    let ends = known.and_then(|life| life.ends).unwrap_or(0);
+/// Adds the generation and the end of the record that a caller has seen, as two arguments.
+pub(super) fn push_seen(arguments: &mut Vec<Vec<u8>>, seen: Option<&FilterRecord>) {
+    let generation = seen.map(|record| record.generation.to_string()).unwrap_or_default();
+    let ends = seen.and_then(|record| record.ends).unwrap_or(0);
     arguments.extend([generation, ends.to_string()].map(String::into_bytes));
 }
 
@@ -47,13 +47,13 @@ pub(super) fn push_known(arguments: &mut Vec<Vec<u8>>, known: &Known) {
 ///
 /// # Errors
 /// `Unknown` for an answer that no step gives.
-pub(super) fn life(reply: &Reply, index: usize) -> Result<Life> {
-    life_of(&reply.text(index)?, reply.number(index + 1)?).ok_or_else(unexpected)
+pub(super) fn read(reply: &Reply, index: usize) -> Result<FilterRecord> {
+    record_of(&reply.text(index)?, reply.number(index + 1)?).ok_or_else(unexpected)
 }
 
 /// Makes a record of this generation. `ends` is 0 for one that does not end.
-pub(super) fn life_of(generation: &str, ends: u64) -> Option<Life> {
-    Some(Life { generation: generation.parse().ok()?, ends: (ends > 0).then_some(ends) })
+pub(super) fn record_of(generation: &str, ends: u64) -> Option<FilterRecord> {
+    Some(FilterRecord { generation: generation.parse().ok()?, ends: (ends > 0).then_some(ends) })
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ mod busy;
 mod mutexes;
 mod semaphores;
 
-use futures_util::future::join_all;
 use redis::Cmd;
-use stanchion_core::clock::micros;
-use stanchion_core::spi::{Acquire, Acquired, Answers, Exchange, Exchanged, Kept, Object, Renew};
+use stanchion_core::clock::{Instant, micros};
+use stanchion_core::spi::{Acquire, Acquired, Answers, Kept, Object, Request, Response};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 
 pub(crate) use self::busy::Busy;
@@ -16,171 +15,111 @@ use super::call::Step;
 use super::reply::Reply;
 use super::{Context, RedisSteps};
 use crate::error::unexpected;
-use crate::keys::{Keyspace, digits};
+use crate::keys::Keyspace;
 
-/// How an entry is sent first.
+/// The scripts of the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Mutex,
-    Semaphore,
-    Full,
+pub(super) enum FastScript {
+    /// Releases and locks mutexes.
+    Mutexes,
+    RenewMutexes,
+    /// Releases and acquires permits.
+    Permits,
+    RenewPermits,
 }
 
-/// A request that may take the fast path.
-pub(super) trait FastPath: Clone + Send + Sync {
-    type Answer: Send;
-
-    fn object(&self) -> &Object;
-
-    /// Whether the fast scripts can serve it; `waits` if grants wait for replicas or a disk.
-    fn is_eligible(&self, waits: bool) -> bool;
-
-    /// Calls the fast script for mutexes; `None` for an entry that it refuses.
-    fn fast_mutexes(
-        steps: &RedisSteps,
-        batch: &[Self],
-    ) -> impl Future<Output = FastAnswers<Self::Answer>> + Send;
-
-    /// Calls the fast script for semaphores; `None` for an entry that it refuses.
-    fn fast_semaphores(
-        steps: &RedisSteps,
-        batch: &[Self],
-    ) -> impl Future<Output = FastAnswers<Self::Answer>> + Send;
-
-    fn full(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = Answers<Self::Answer>> + Send;
-}
-
-type FastAnswers<A> = Vec<Option<Result<A>>>;
-
-impl FastPath for Exchange {
-    type Answer = Exchanged;
-
-    fn object(&self) -> &Object {
-        Self::object(self)
-    }
-
-    fn is_eligible(&self, waits: bool) -> bool {
-        match self {
-            Self::Acquire(acquire) => {
-                !waits && (acquire.weight == 1 || acquire.object.kind == Kind::Semaphore)
-            }
-            Self::Release(release) => release.tombstone.is_none(),
-        }
-    }
-
-    async fn fast_mutexes(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Exchanged> {
-        steps.exchange_mutexes(batch).await
-    }
-
-    async fn fast_semaphores(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Exchanged> {
-        steps.exchange_permits(batch).await
-    }
-
-    /// The releases leave first, so that what they free is there for the acquires.
-    async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Exchanged> {
-        let (releases, acquires) = Self::split(batch);
-        let (released, acquired) = tokio::join!(steps.release_full(&releases), steps.acquire_full(&acquires));
-        Self::join(batch, released, acquired)
-    }
-}
-
-impl FastPath for Renew {
-    type Answer = Kept;
-
-    fn object(&self) -> &Object {
-        &self.object
-    }
-
-    fn is_eligible(&self, _: bool) -> bool {
-        true
-    }
-
-    async fn fast_mutexes(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Kept> {
-        steps.renew_mutexes(batch).await
-    }
-
-    async fn fast_semaphores(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Kept> {
-        steps.renew_permits(batch).await
-    }
-
-    async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Kept> {
-        steps.renew_full(batch).await
-    }
-}
+/// The answers of a fast script; `None` to an entry that needs a full one.
+type FastAnswers = Vec<Option<Result<Response>>>;
 
 impl RedisSteps {
-    /// Sends eligible entries through the fast scripts and the rest, concurrently, through the full one; then retries what the
-    /// fast scripts refused through the full one.
-    pub(super) async fn fast_then_full<T: FastPath>(&self, batch: &[T]) -> Answers<T::Answer> {
-        let ways: Vec<Way> = batch.iter().map(|entry| self.way_of(entry)).collect();
-        let first = match ways.first() {
-            Some(Way::Full) if ways.iter().all(|way| *way == Way::Full) => return T::full(self, batch).await,
-            Some(first) if ways.iter().all(|way| way == first) => self.send_first(*first, batch).await,
-            _ => {
-                let parts = [Way::Mutex, Way::Semaphore, Way::Full].map(async |way| {
-                    let chosen: Vec<bool> = ways.iter().map(|known| *known == way).collect();
-                    let answers = self.send_first(way, &only(batch, &chosen)).await;
-                    (chosen, answers)
-                });
-                merge(batch.len(), join_all(parts).await)
-            }
-        };
-        let refused: Vec<bool> = first.iter().map(Option::is_none).collect();
-        let rest = only(batch, &refused);
-        fill(first, if rest.is_empty() { Vec::new() } else { T::full(self, &rest).await })
-    }
-
-    fn way_of<T: FastPath>(&self, entry: &T) -> Way {
+    /// Returns the fast script that may serve a request.
+    pub(super) fn fast_script(&self, request: &Request) -> Option<FastScript> {
         let Context { busy, durability, .. } = &*self.context;
-        match entry.object().kind {
-            Kind::Mutex | Kind::Semaphore if !entry.is_eligible(durability.waits()) => Way::Full,
-            Kind::Mutex | Kind::Semaphore if busy.is_busy(entry.object()) => Way::Full,
-            Kind::Mutex => Way::Mutex,
-            Kind::Semaphore => Way::Semaphore,
-            _ => Way::Full,
-        }
+        let object = request.object()?;
+        let is_mutex = match object.kind {
+            Kind::Mutex => true,
+            Kind::Semaphore => false,
+            _ => return None,
+        };
+        let (exchange, renewal) = match is_mutex {
+            true => (FastScript::Mutexes, FastScript::RenewMutexes),
+            false => (FastScript::Permits, FastScript::RenewPermits),
+        };
+        let script = match request {
+            Request::Acquire(acquire) if !durability.waits() && (!is_mutex || acquire.weight == 1) => exchange,
+            Request::Release(release) if release.tombstone.is_none() => exchange,
+            Request::Renew(_) => renewal,
+            _ => return None,
+        };
+        (!busy.is_busy(object)).then_some(script)
     }
 
-    /// Sends entries of one way.
-    async fn send_first<T: FastPath>(&self, way: Way, batch: &[T]) -> FastAnswers<T::Answer> {
-        match way {
-            _ if batch.is_empty() => Vec::new(),
-            Way::Mutex => T::fast_mutexes(self, batch).await,
-            Way::Semaphore => T::fast_semaphores(self, batch).await,
-            Way::Full => T::full(self, batch).await.into_iter().map(Some).collect(),
-        }
-    }
-
-    async fn call_fast<T: FastPath, A>(
+    /// Sends requests through a fast script, and what that refuses through the full ones.
+    pub(super) async fn fast_then_full(
         &self,
-        step: &Step<'_, T>,
-        batch: &[T],
-        read: fn(&T, &Reply) -> Result<Option<A>>,
-    ) -> FastAnswers<A> {
-        let replies = self.call_with_acks(step, batch).await.into_iter().zip(batch);
+        script: FastScript,
+        batch: &[&Request],
+        end: Instant,
+    ) -> Answers<Response> {
+        let mut answers = match script {
+            FastScript::Mutexes => self.exchange_mutexes(batch, end).await,
+            FastScript::RenewMutexes => self.renew_mutexes(batch, end).await,
+            FastScript::Permits => self.exchange_permits(batch, end).await,
+            FastScript::RenewPermits => self.renew_permits(batch, end).await,
+        };
+        let refused: Vec<usize> = (0..batch.len()).filter(|&index| answers[index].is_none()).collect();
+        if !refused.is_empty() {
+            let rest: Vec<&Request> = refused.iter().map(|&index| batch[index]).collect();
+            rest.iter().filter_map(|request| request.object()).for_each(|object| self.context.busy.note(object));
+            for (index, answer) in refused.into_iter().zip(self.send_full(&rest, end).await) {
+                answers[index] = Some(answer);
+            }
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unexpected()))).collect()
+    }
+
+    async fn call_fast(
+        &self,
+        step: &Step<'_, Request>,
+        batch: &[&Request],
+        end: Instant,
+        read: fn(&Request, &Reply) -> Result<Option<Response>>,
+    ) -> FastAnswers {
+        let replies = self.call_with_acks(step, batch, end).await.into_iter().zip(batch);
         let answers =
             replies.map(|(acked, entry)| acked?.confirmed(|reply| read(entry, &reply), Option::is_some));
-        let answers: FastAnswers<A> = answers.map(Result::transpose).collect();
-        for (entry, _) in batch.iter().zip(&answers).filter(|(_, answer)| answer.is_none()) {
-            self.context.busy.note(entry.object());
-        }
-        answers
+        answers.map(Result::transpose).collect()
+    }
+}
+
+/// The object of a request that a fast script serves.
+fn object_of(request: &Request) -> &Object {
+    match request {
+        Request::Acquire(acquire) => &acquire.object,
+        Request::Release(release) => &release.object,
+        Request::Renew(renew) => &renew.object,
+        _ => unreachable!("no request of the fast path"),
     }
 }
 
 /// Reads the answer to a release or an acquire: a number, and the limit of the name. `None` if it needs a full script.
-fn exchanged(entry: &Exchange, number: i64, limit: u32) -> Result<Option<Exchanged>> {
-    Ok(match (entry, number) {
+fn exchanged(request: &Request, number: i64, limit: u32) -> Result<Option<Response>> {
+    Ok(match (request, number) {
         (_, 0) => None,
-        (Exchange::Release(_), 1) => Some(Exchanged::Kept(Kept::Yes)),
-        (Exchange::Acquire(_), -1) => Some(Exchanged::Acquired(Acquired::Waiting { limit, epoch: 0 })),
-        (Exchange::Acquire(_), number) => {
+        (Request::Release(_), 1) => Some(Response::Release(Kept::Yes)),
+        (Request::Acquire(_), -1) => Some(Response::Acquire(Acquired::Waiting { limit, epoch: 0 })),
+        (Request::Acquire(_), number) => {
             let token = u64::try_from(number).ok().and_then(|token| FencingToken::new(token).ok());
             let token = token.ok_or_else(unexpected)?;
-            Some(Exchanged::Acquired(Acquired::Granted { token, limit, epoch: 0 }))
+            Some(Response::Acquire(Acquired::Granted { token, limit, epoch: 0 }))
         }
         _ => return Err(unexpected()),
     })
+}
+
+/// Reads the answer to a renewal; `None` if it needs the full script.
+fn renewed(_: &Request, reply: &Reply) -> Result<Option<Response>> {
+    Ok((reply.sole()? == 1).then_some(Response::Renew(Kept::Yes)))
 }
 
 /// Adds the keys of the objects' records.
@@ -195,7 +134,7 @@ fn add_records<'a>(keyspace: &Keyspace, command: &mut Cmd, objects: impl Iterato
 /// Makes a text the ticket of an acquire, whether it would queue, how it compares parameters, and its label.
 fn ticket_into(text: &mut Vec<u8>, acquire: &Acquire, check: &str) {
     text.clear();
-    text.extend(digits(acquire.ticket));
+    text.extend(crate::keys::digits(acquire.ticket));
     text.push(if acquire.queue { b'q' } else { b't' });
     text.extend(check.bytes());
     if let Some(label) = &acquire.label {
@@ -207,30 +146,4 @@ fn ticket_into(text: &mut Vec<u8>, acquire: &Acquire, check: &str) {
 /// Returns a lease as the expiry of a key, rounded up.
 fn milliseconds(lease: Ttl) -> u64 {
     micros(lease.get()).div_ceil(1_000)
-}
-
-/// The chosen entries.
-fn only<T: Clone>(batch: &[T], chosen: &[bool]) -> Vec<T> {
-    batch.iter().zip(chosen).filter(|(_, chosen)| **chosen).map(|(entry, _)| entry.clone()).collect()
-}
-
-/// Puts the answers to the chosen entries of each part in the order of the batch.
-fn merge<A>(count: usize, parts: Vec<(Vec<bool>, FastAnswers<A>)>) -> FastAnswers<A> {
-    let mut merged: FastAnswers<A> = (0..count).map(|_| None).collect();
-    for (chosen, answers) in parts {
-        let places = merged.iter_mut().zip(chosen).filter_map(|(place, chosen)| chosen.then_some(place));
-        for (place, answer) in places.zip(answers) {
-            *place = answer;
-        }
-    }
-    merged
-}
-
-/// Fills the gaps that the fast scripts left.
-fn fill<A>(answers: FastAnswers<A>, full: Answers<A>) -> Answers<A> {
-    let mut full = full.into_iter();
-    answers
-        .into_iter()
-        .map(|answer| answer.or_else(|| full.next()).unwrap_or_else(|| Err(unexpected())))
-        .collect()
 }

@@ -1,42 +1,40 @@
 //! The fast scripts of mutexes.
 
 use redis::Cmd;
-use stanchion_core::spi::{Exchange, Exchanged, Kept, Renew};
+use stanchion_core::clock::Instant;
+use stanchion_core::spi::{Renew, Request, contents};
 
 use super::super::call::Step;
-use super::super::permits::shortest;
 use super::super::{Context, RedisSteps};
-use super::{FastAnswers, FastPath, add_records, exchanged, milliseconds, ticket_into};
+use super::{FastAnswers, add_records, exchanged, milliseconds, object_of, renewed, ticket_into};
 use crate::durability::Writes;
 use crate::keys::{digits, stripe_of};
 
 impl RedisSteps {
     /// Releases and locks; `None` for an entry that needs a full script.
-    pub(super) async fn exchange_mutexes(&self, batch: &[Exchange]) -> FastAnswers<Exchanged> {
-        let step = Step::whole(&self.scripts().fast_path, FastPath::object, encode_exchange);
-        let step = step.within(Exchange::longest_lease(batch));
-        self.call_fast(&step, batch, |entry, reply| exchanged(entry, reply.sole()?, 1)).await
+    pub(super) async fn exchange_mutexes(&self, batch: &[&Request], end: Instant) -> FastAnswers {
+        let step = Step::whole(&self.scripts().fast_path, object_of, encode_exchange);
+        self.call_fast(&step, batch, end, |entry, reply| exchanged(entry, reply.sole()?, 1)).await
     }
 
     /// Renews; `None` for an entry that needs the full script.
-    pub(super) async fn renew_mutexes(&self, batch: &[Renew]) -> FastAnswers<Kept> {
-        let step = Step::whole(&self.scripts().fast_renew, FastPath::object, encode_renewals);
-        let step = step.within(shortest(batch)).writing(Writes::Renewals);
-        self.call_fast(&step, batch, |_, reply| Ok((reply.sole()? == 1).then_some(Kept::Yes))).await
+    pub(super) async fn renew_mutexes(&self, batch: &[&Request], end: Instant) -> FastAnswers {
+        let step = Step::whole(&self.scripts().fast_renew, object_of, encode_renewals);
+        self.call_fast(&step.writing(Writes::Renewals), batch, end, renewed).await
     }
 }
 
 /// Adds what the fast script is given.
-fn encode_exchange(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Exchange]) {
+fn encode_exchange(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Request]) {
     let (mut releases, mut acquires, mut stripes) = (Vec::new(), Vec::new(), Vec::new());
     let mut kinds = String::with_capacity(batch.len());
     for entry in batch {
         match entry {
-            Exchange::Release(release) => {
+            Request::Release(release) => {
                 kinds.push('r');
                 releases.push(release);
             }
-            Exchange::Acquire(acquire) => {
+            Request::Acquire(acquire) => {
                 kinds.push('a');
                 let stripe = stripe_of(&acquire.object);
                 let place = stripes.iter().position(|known| *known == stripe).unwrap_or_else(|| {
@@ -45,6 +43,7 @@ fn encode_exchange(Context { keyspace, .. }: &Context, command: &mut Cmd, batch:
                 });
                 acquires.push((acquire, place));
             }
+            _ => {}
         }
     }
     command.arg(stripes.len() + releases.len() + acquires.len());
@@ -64,10 +63,10 @@ fn encode_exchange(Context { keyspace, .. }: &Context, command: &mut Cmd, batch:
     }
 }
 
-fn encode_renewals(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Renew]) {
+fn encode_renewals(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Request]) {
     command.arg(batch.len());
-    add_records(keyspace, command, batch.iter().map(|entry| &entry.object));
-    for entry in batch {
-        command.arg(&digits(entry.ticket)).arg(milliseconds(entry.lease));
+    add_records(keyspace, command, batch.iter().map(|entry| object_of(entry)));
+    for Renew { ticket, lease, .. } in contents(batch) {
+        command.arg(&digits(*ticket)).arg(milliseconds(*lease));
     }
 }

@@ -2,14 +2,14 @@
 
 use futures_util::future::join_all;
 use redis::Cmd;
-use stanchion_core::clock::micros;
-use stanchion_core::spi::{Exchange, Exchanged, Kept, Renew};
+use stanchion_core::Result;
+use stanchion_core::clock::{Instant, micros};
+use stanchion_core::spi::{Renew, Request, Response, contents};
 
 use super::super::call::Step;
-use super::super::permits::shortest;
 use super::super::reply::Reply;
 use super::super::{Context, RedisSteps};
-use super::{FastAnswers, FastPath, add_records, exchanged, ticket_into};
+use super::{FastAnswers, add_records, exchanged, object_of, renewed, ticket_into};
 use crate::durability::Writes;
 use crate::keys::{digits, stripe_of};
 
@@ -18,39 +18,38 @@ const MAX_ENTRIES: usize = 200;
 
 impl RedisSteps {
     /// Releases and acquires; `None` for an entry that needs a full script.
-    pub(super) async fn exchange_permits(&self, batch: &[Exchange]) -> FastAnswers<Exchanged> {
+    pub(super) async fn exchange_permits(&self, batch: &[&Request], end: Instant) -> FastAnswers {
         let parts = batch.chunks(MAX_ENTRIES).map(async |part| {
-            let step = Step::whole(&self.scripts().fast_permits, FastPath::object, encode_exchange);
-            let step = step.within(Exchange::longest_lease(part));
-            let read = |entry: &Exchange, reply: &Reply| {
-                let (number, limit) = reply.with_limit()?;
-                let asked = match entry {
-                    Exchange::Acquire(acquire) => acquire.limit,
-                    Exchange::Release(_) => 0,
-                };
-                exchanged(entry, number, limit.unwrap_or(asked))
-            };
-            self.call_fast(&step, part, read).await
+            let step = Step::whole(&self.scripts().fast_permits, object_of, encode_exchange);
+            self.call_fast(&step, part, end, read_exchanged).await
         });
         join_all(parts).await.into_iter().flatten().collect()
     }
 
     /// Renews; `None` for an entry that needs the full script.
-    pub(super) async fn renew_permits(&self, batch: &[Renew]) -> FastAnswers<Kept> {
+    pub(super) async fn renew_permits(&self, batch: &[&Request], end: Instant) -> FastAnswers {
         let parts = batch.chunks(MAX_ENTRIES).map(async |part| {
-            let step = Step::whole(&self.scripts().fast_permits, FastPath::object, encode_renewals);
-            let step = step.within(shortest(part)).writing(Writes::Renewals);
-            self.call_fast(&step, part, |_, reply| Ok((reply.sole()? == 1).then_some(Kept::Yes))).await
+            let step = Step::whole(&self.scripts().fast_permits, object_of, encode_renewals);
+            self.call_fast(&step.writing(Writes::Renewals), part, end, renewed).await
         });
         join_all(parts).await.into_iter().flatten().collect()
     }
 }
 
-fn encode_exchange(context: &Context, command: &mut Cmd, batch: &[&Exchange]) {
+fn read_exchanged(entry: &Request, reply: &Reply) -> Result<Option<Response>> {
+    let (number, limit) = reply.with_limit()?;
+    let asked = match entry {
+        Request::Acquire(acquire) => acquire.limit,
+        _ => 0,
+    };
+    exchanged(entry, number, limit.unwrap_or(asked))
+}
+
+fn encode_exchange(context: &Context, command: &mut Cmd, batch: &[&Request]) {
     let mut stripes = Vec::new();
     for entry in batch {
-        let stripe = stripe_of(entry.object());
-        if matches!(entry, Exchange::Acquire(_)) && !stripes.contains(&stripe) {
+        let stripe = stripe_of(object_of(entry));
+        if matches!(entry, Request::Acquire(_)) && !stripes.contains(&stripe) {
             stripes.push(stripe);
         }
     }
@@ -58,17 +57,17 @@ fn encode_exchange(context: &Context, command: &mut Cmd, batch: &[&Exchange]) {
     for stripe in &stripes {
         command.arg(context.keyspace.mark(*stripe));
     }
-    add_records(&context.keyspace, command, batch.iter().map(|entry| entry.object()));
-    let kind = |entry: &&Exchange| if matches!(entry, Exchange::Release(_)) { 'r' } else { 'a' };
+    add_records(&context.keyspace, command, batch.iter().map(|entry| object_of(entry)));
+    let kind = |entry: &&Request| if matches!(entry, Request::Release(_)) { 'r' } else { 'a' };
     let kinds: String = batch.iter().map(kind).collect();
     command.arg(stripes.len()).arg(micros(context.retention)).arg(kinds);
     let mut ticket = Vec::new();
     for entry in batch {
         match entry {
-            Exchange::Release(release) => {
+            Request::Release(release) => {
                 command.arg(&digits(release.ticket));
             }
-            Exchange::Acquire(acquire) => {
+            Request::Acquire(acquire) => {
                 let stripe = stripe_of(&acquire.object);
                 let mark = stripes.iter().position(|known| *known == stripe).unwrap_or_default();
                 ticket_into(&mut ticket, acquire, acquire.check.letter());
@@ -79,15 +78,16 @@ fn encode_exchange(context: &Context, command: &mut Cmd, batch: &[&Exchange]) {
                     .arg(micros(acquire.lease.get()))
                     .arg(acquire.limit);
             }
+            _ => {}
         }
     }
 }
 
-fn encode_renewals(context: &Context, command: &mut Cmd, batch: &[&Renew]) {
+fn encode_renewals(context: &Context, command: &mut Cmd, batch: &[&Request]) {
     command.arg(batch.len());
-    add_records(&context.keyspace, command, batch.iter().map(|entry| &entry.object));
+    add_records(&context.keyspace, command, batch.iter().map(|entry| object_of(entry)));
     command.arg(0).arg(micros(context.retention)).arg("n".repeat(batch.len()));
-    for entry in batch {
-        command.arg(&digits(entry.ticket)).arg(micros(entry.lease.get()));
+    for Renew { ticket, lease, .. } in contents(batch) {
+        command.arg(&digits(*ticket)).arg(micros(lease.get()));
     }
 }

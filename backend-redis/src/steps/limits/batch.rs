@@ -3,16 +3,16 @@
 use redis::Cmd;
 use stanchion_core::Result;
 use stanchion_core::spi::limit_batch::{CallRun, NameBatch};
-use stanchion_core::spi::{LimitAsk, LimitCall, Limited, RequestId};
+use stanchion_core::spi::{Decide, LimitAsk, Limited};
 
 use crate::error::unexpected;
 use crate::steps::reply::Reply;
 
 /// Adds the arguments of one limiter.
-pub(super) fn arguments(command: &mut Cmd, (id, batch): &(RequestId, NameBatch<'_>)) {
-    command.arg(id.lane.to_string()).arg(id.number).arg(batch.runs.len());
+pub(super) fn arguments(command: &mut Cmd, batch: &NameBatch<'_>) {
+    command.arg(batch.id.sequence.to_string()).arg(batch.id.number).arg(batch.runs.len());
     for CallRun { call, count } in &batch.runs {
-        let LimitCall { quota, check, ask, .. } = call;
+        let Decide { quota, check, ask, .. } = call;
         command.arg(check.letter()).arg(quota.amount()).arg(quota.period()).arg(quota.burst());
         match ask {
             LimitAsk::Take { cost } => command.arg(cost).arg("").arg(count),
@@ -26,7 +26,7 @@ pub(super) fn arguments(command: &mut Cmd, (id, batch): &(RequestId, NameBatch<'
 /// Reads the answer to each call, in order. Waits count from now, also if the answer is that to an earlier copy.
 ///
 /// # Errors
-/// `Unknown` for an answer that the script does not give, and if a later request of the lane was answered before.
+/// `Unknown` for an answer that the script does not give, and if a later batch of the sequence was answered before.
 pub(super) fn decode(batch: &NameBatch<'_>, reply: &Reply) -> Result<Vec<Limited>> {
     if reply.number(0)? != 1 {
         return Err(unexpected());
@@ -45,7 +45,7 @@ fn read(batch: &NameBatch<'_>, answer: &str, elapsed: u64) -> Option<Vec<Limited
 #[cfg(test)]
 mod tests {
     use stanchion_core::spi::limit_batch::by_name;
-    use stanchion_core::spi::{Object, ParameterCheck};
+    use stanchion_core::spi::{Object, ParameterCheck, RequestId};
     use stanchion_core::{Kind, Name, Quota};
 
     use super::*;
@@ -55,8 +55,8 @@ mod tests {
         let object = Object { kind: Kind::Limiter, name: Name::new("a").unwrap() };
         let quota = Quota::per_second(10).burst(9).validate().unwrap();
         let ask = LimitAsk::Take { cost: 1 };
-        let calls = [LimitCall { object, quota, check: ParameterCheck::Follow, ask }];
-        let batches = by_name(&calls);
+        let call = Decide { id: RequestId::NONE, object, quota, check: ParameterCheck::Follow, ask };
+        let batches = by_name(&[&call]);
         let reads = |answer| read(&batches[0], answer, 0).is_some();
         assert!(reads("7 1000 0;q 1 100000 9;t 1 1 1 5 0 1"));
         for answer in ["", "7", "7 1000", "7 1000 x;q 1 100000 9;n", "7 1000 0", "7 1000;q 1 100000 9;n"] {

@@ -83,7 +83,7 @@ impl RequestQueue {
     /// Sends a request on its caller's task, until `end`.
     pub(super) async fn send_alone(&self, request: Request, slot: SendSlot, end: Instant) -> Answer {
         let (mut batch, sent) = ([request], now());
-        let answer = until_known::send(&*self.steps, &mut batch, end, &|_| true).await.pop();
+        let answer = until_known::send(&*self.steps, &mut batch, end, Some(end), &|_| true).await.pop();
         drop(slot);
         answer.unwrap_or_else(|| Err(short())).map(|answer| Timed { answer, sent, received: now() })
     }
@@ -220,7 +220,7 @@ impl BatchTask {
             let waits = |index: usize| callers.get(index).is_some_and(|caller| !caller.is_closed());
             let (steps, sent) = (&*self.queue.steps, now());
             let end = sent + Request::time_limit_of(&batch, steps.request_timeout());
-            let answers = until_known::send(steps, &mut batch, end, &waits).await;
+            let answers = until_known::send(steps, &mut batch, end, None, &waits).await;
             let (mut answers, received) = (answers.into_iter(), now());
             for caller in callers {
                 let answer = answers.next().unwrap_or_else(|| Err(short()));

@@ -13,11 +13,13 @@ const RETRY_TIME: Duration = Duration::from_secs(55);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAXIMUM_PAUSE: Duration = Duration::from_millis(400);
 
-/// Sends a batch that is to be answered by `end`. `waits` tells whether the caller of an entry still waits for its answer.
+/// Sends a batch that is to be answered by `end`. `waits` tells whether the caller of an entry still waits for its answer; nobody waits
+/// longer than until `give_up`, if there is one.
 pub(super) async fn send(
     steps: &dyn Steps,
     batch: &mut [Request],
     end: Instant,
+    give_up: Option<Instant>,
     waits: &(dyn Fn(usize) -> bool + Sync),
 ) -> Answers<Response> {
     let sent = now();
@@ -25,13 +27,19 @@ pub(super) async fn send(
     if !batch.first().is_some_and(|request| request.kind().is_in_turn()) {
         return answers;
     }
+    let latest = give_up.map_or(sent + ANSWER_TIME, |give_up| give_up.min(sent + ANSWER_TIME));
+    let give_up = latest.min(sent + RETRY_TIME);
     let mut pause = FIRST_PAUSE;
     loop {
         let waited_for = |(index, answer)| in_doubt(answer) && waits(index);
-        if !answers.iter().enumerate().any(waited_for) || now() + pause >= sent + RETRY_TIME {
+        if !answers.iter().enumerate().any(waited_for) {
             return answers;
         }
-        sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+        let jittered = pause.mul_f64(rand::random_range(0.5..=1.0));
+        sleep(jittered.min(give_up.saturating_duration_since(now()))).await;
+        if now() >= give_up {
+            return answers;
+        }
         pause = (pause * 2).min(MAXIMUM_PAUSE);
         let is_open: Vec<bool> = batch
             .iter_mut()
@@ -44,7 +52,7 @@ pub(super) async fn send(
                 answer.is_err() && !is_withdrawn
             })
             .collect();
-        let end = (now() + steps.request_timeout()).min(sent + ANSWER_TIME);
+        let end = (now() + steps.request_timeout()).min(latest);
         let retried = steps.send(batch, end).await;
         let mut is_final = false;
         for ((answer, again), is_open) in answers.iter_mut().zip(retried).zip(is_open) {
@@ -109,9 +117,9 @@ mod tests {
         let (check, ask) = (ParameterCheck::Follow, LimitAsk::Take { cost: 1 });
         let mut batch = [Decide { id: RequestId::NONE, object, quota, check, ask }.into()];
         let before = now();
-        let answers = send(&Silent, &mut batch, now() + Duration::from_secs(2), &|_| true).await;
+        let answers = send(&Silent, &mut batch, now() + Duration::from_secs(2), None, &|_| true).await;
         assert!(matches!(&answers[..], [Err(error)] if error.kind() == ErrorKind::Unknown));
         let waited = before.elapsed();
-        assert!(waited >= RETRY_TIME - MAXIMUM_PAUSE && waited < RETRY_TIME, "{waited:?}");
+        assert!(waited >= RETRY_TIME && waited <= RETRY_TIME + MAXIMUM_PAUSE, "{waited:?}");
     }
 }
