@@ -1,12 +1,10 @@
 //! Statements of the steps: one statement, one row.
 
-use std::time::Duration;
-
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Decode, Encode, Row, Type};
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::{Error, Result, Ticket, Ttl};
+use stanchion_core::{Error, Result, Ticket};
 
 use super::PostgresSteps;
 use crate::context::Context;
@@ -110,29 +108,19 @@ pub(crate) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
 }
 
 impl PostgresSteps {
-    /// Returns the time limit of a request.
-    pub(super) fn time_limit(&self, lease: Option<Ttl>) -> Duration {
-        let request_timeout = self.link.request_timeout();
-        lease.map_or(request_timeout, |lease| lease.request_limit(request_timeout))
+    /// Returns the end of a request that is sent now and has no time limit of its own.
+    pub(crate) fn request_end(&self) -> Instant {
+        now() + self.link.request_timeout()
     }
 
-    /// Runs a statement, at most for a third of `lease`, so that a request without an answer can be sent again in time.
+    /// As [`run_by`](Self::run_by).
     pub(super) async fn run(
         &self,
         statement: &Statement,
         arguments: StatementArguments,
-        lease: Option<Ttl>,
+        end: Instant,
     ) -> Result<Vec<PgRow>> {
-        self.run_with(statement, arguments.complete()?, lease).await
-    }
-
-    pub(super) async fn run_with(
-        &self,
-        statement: &Statement,
-        arguments: PgArguments,
-        lease: Option<Ttl>,
-    ) -> Result<Vec<PgRow>> {
-        self.run_by(statement, arguments, now() + self.time_limit(lease)).await
+        self.run_by(statement, arguments.complete()?, end).await
     }
 
     /// Runs a statement until `end`.
@@ -155,8 +143,8 @@ impl PostgresSteps {
         &self,
         statement: &Statement,
         arguments: StatementArguments,
-        lease: Option<Ttl>,
+        end: Instant,
     ) -> Result<PgRow> {
-        self.run(statement, arguments, lease).await?.into_iter().next().ok_or_else(unexpected)
+        self.run(statement, arguments, end).await?.into_iter().next().ok_or_else(unexpected)
     }
 }

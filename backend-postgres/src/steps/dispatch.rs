@@ -1,28 +1,62 @@
-//! Dispatches to the steps of mutexes and to the steps of all other kinds.
+//! Dispatches requests about mutexes, and all others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
-    Renew, Usage,
-};
-use stanchion_core::{Inspection, Kind, Result};
+use stanchion_core::Kind;
+use stanchion_core::clock::Instant;
+use stanchion_core::spi::{Answers, Lane, Request, Response, Steps, by};
 
-/// The first lane of mutexes.
+/// The first server number of mutexes: their lanes are away by themselves.
 const MUTEXES: usize = 1;
 
-/// Sends entries of mutexes to one set of steps, on lanes of their own, and all other entries to another set.
+/// Sends requests about mutexes to one set of steps, on lanes of their own, and all others to another set.
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
-    pub(crate) mutexes: Arc<dyn PermitSteps>,
-    pub(crate) rest: Arc<dyn PermitSteps>,
+    pub(crate) mutexes: Arc<dyn Steps>,
+    pub(crate) rest: Arc<dyn Steps>,
 }
 
-impl Dispatch {
-    fn of(&self, object: &Object) -> &Arc<dyn PermitSteps> {
-        if object.kind == Kind::Mutex { &self.mutexes } else { &self.rest }
+fn is_of_mutex(request: &Request) -> bool {
+    request.object().is_some_and(|object| object.kind == Kind::Mutex)
+}
+
+#[async_trait]
+impl Steps for Dispatch {
+    fn lane(&self, request: &Request) -> Lane {
+        if !is_of_mutex(request) {
+            return self.rest.lane(request);
+        }
+        let lane = self.mutexes.lane(request);
+        Lane { server: MUTEXES + lane.server, ..lane }
     }
+
+    /// Sends both parts concurrently, so that neither waits for the other.
+    async fn send(&self, batch: &[Request], end: Instant) -> Answers<Response> {
+        let Some(first) = batch.first().map(is_of_mutex) else { return Vec::new() };
+        if batch.iter().all(|request| is_of_mutex(request) == first) {
+            let steps = if first { &self.mutexes } else { &self.rest };
+            return steps.send(batch, end).await;
+        }
+        by(batch, is_of_mutex, |is_of_mutex, entries| {
+            let (steps, entries) = (if is_of_mutex { &self.mutexes } else { &self.rest }, owned(&entries));
+            async move { steps.send(&entries, end).await }
+        })
+        .await
+    }
+
+    fn request_timeout(&self) -> Duration {
+        self.rest.request_timeout()
+    }
+
+    fn maximum_positions(&self) -> usize {
+        self.rest.maximum_positions()
+    }
+}
+
+fn owned(entries: &[&Request]) -> Vec<Request> {
+    entries.iter().copied().cloned().collect()
 }
 
 /// A batch that is split into two, with the half of each entry.
@@ -46,80 +80,6 @@ impl<T: Clone> Halves<T> {
     pub(crate) fn merged<A>(self, ones: Answers<A>, rest: Answers<A>) -> Answers<A> {
         let (mut ones, mut rest) = (ones.into_iter(), rest.into_iter());
         self.is_one.into_iter().filter_map(|is_one| if is_one { ones.next() } else { rest.next() }).collect()
-    }
-}
-
-/// Sends both halves concurrently, so that neither waits for the other. A batch with one half only is sent as it is.
-macro_rules! split {
-    ($self:ident, $batch:ident, $step:ident, $kind:expr) => {{
-        let halves = Halves::of($batch, |entry| $kind(entry) == Kind::Mutex);
-        if halves.rest.is_empty() {
-            return $self.mutexes.$step($batch).await;
-        }
-        if halves.ones.is_empty() {
-            return $self.rest.$step($batch).await;
-        }
-        let (mutexes, rest) = tokio::join!($self.mutexes.$step(&halves.ones), $self.rest.$step(&halves.rest));
-        halves.merged(mutexes, rest)
-    }};
-}
-
-#[async_trait]
-impl PermitSteps for Dispatch {
-    fn lane(&self, object: &Object) -> usize {
-        if object.kind == Kind::Mutex { MUTEXES + self.mutexes.lane(object) } else { 0 }
-    }
-
-    fn exchange_lane(&self, object: &Object) -> Option<usize> {
-        self.of(object).exchange_lane(object)
-    }
-
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        split!(self, batch, acquire, (|entry: &Acquire| entry.object.kind))
-    }
-
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        split!(self, batch, renew, (|entry: &Renew| entry.object.kind))
-    }
-
-    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        split!(self, batch, release, (|entry: &Release| entry.object.kind))
-    }
-
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        split!(self, batch, cancel, (|entry: &Cancel| entry.object.kind))
-    }
-
-    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        split!(self, batch, poll, (|entry: &Object| entry.kind))
-    }
-
-    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
-        split!(self, batch, keep_places, (|entry: &Object| entry.kind))
-    }
-
-    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
-        self.of(&attach.object).attach(attach).await
-    }
-
-    async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        self.of(object).inspect(object).await
-    }
-
-    async fn usage(&self, object: &Object) -> Result<Usage> {
-        self.of(object).usage(object).await
-    }
-
-    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
-        self.of(object).resize(object, limit).await
-    }
-
-    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
-        self.of(object).force(object, force).await
-    }
-
-    async fn ping(&self) -> Result<()> {
-        self.rest.ping().await
     }
 }
 

@@ -1,30 +1,31 @@
-//! The steps of wait groups, except the steps of their members.
+//! The requests about wait groups, except those about their members.
 
-use async_trait::async_trait;
 use stanchion_core::Result;
-use stanchion_core::spi::{Answers, GroupSteps, Look, Looked, Object, Split, refused};
+use stanchion_core::clock::Instant;
+use stanchion_core::spi::{Answers, Look, Looked, Split, refused};
 
 use super::PostgresSteps;
 use super::batch::Batch;
 use super::call::{StatementArguments, column, uuid};
+use super::locked::patience;
 use super::reply;
 use crate::context::micros;
 
-#[async_trait]
-impl GroupSteps for PostgresSteps {
-    fn lane(&self, _: &Object) -> usize {
-        0
-    }
-
-    async fn look(&self, batch: &[Look]) -> Answers<Looked> {
+impl PostgresSteps {
+    pub(super) async fn look(&self, batch: &[Look], end: Instant) -> Answers<Looked> {
         // The engine looks for all who wait for an end, one request after the other.
         let are_watches = batch.iter().all(|entry| entry.watch.is_some());
-        let time = if are_watches { self.patience() } else { self.time_limit(None) };
-        self.around_locked(batch, |entry| &entry.object, time, |steps, batch| Box::pin(steps.look_all(batch)))
-            .await
+        let until = if are_watches { patience(end) } else { end };
+        self.around_locked(
+            batch,
+            |entry| &entry.object,
+            until,
+            move |steps, batch| Box::pin(steps.look_all(batch, end)),
+        )
+        .await
     }
 
-    async fn split(&self, split: &Split) -> Result<bool> {
+    pub(super) async fn split(&self, split: &Split, end: Instant) -> Result<bool> {
         let into: Vec<_> = split.into.iter().map(|ticket| uuid(*ticket)).collect();
         let arguments = StatementArguments::default()
             .with(&*self.context.namespace)
@@ -34,12 +35,10 @@ impl GroupSteps for PostgresSteps {
             .with(uuid(split.from))
             .with(micros(split.lease.get()))
             .with(into);
-        column(&self.row_of_one(&self.statements.split, arguments, Some(split.lease)).await?, 0)
+        column(&self.row_of_one(&self.statements.split, arguments, end).await?, 0)
     }
-}
 
-impl PostgresSteps {
-    async fn look_all(&self, batch: &[Look]) -> Answers<Looked> {
+    async fn look_all(&self, batch: &[Look], end: Instant) -> Answers<Looked> {
         let context = &self.context;
         let batch = Batch::new(batch, |entry| (&entry.object, None));
         // A generation is a count, far below 2^63.
@@ -52,7 +51,7 @@ impl PostgresSteps {
             .with(&batch.counts)
             .with(batch.each(watch))
             .with(batch.each(|entry| uuid(entry.hint)));
-        let row = self.row(&self.statements.look, arguments, None).await;
+        let row = self.row(&self.statements.look, arguments, end).await;
         match row.and_then(|row| reply::looked(&row, batch.len())) {
             Ok(answers) => batch.restore(answers).into_iter().map(Ok).collect(),
             Err(error) => refused(batch.len(), &error),

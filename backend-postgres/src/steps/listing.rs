@@ -1,10 +1,10 @@
-//! The step that lists names.
+//! The request that lists names.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use stanchion_core::spi::{List, ListPart, ListSteps, ListedBucket, NO_LIMIT};
+use stanchion_core::clock::Instant;
+use stanchion_core::spi::{List, ListPart, ListedBucket, NO_LIMIT};
 use stanchion_core::{Cursor, Kind, Listed, Name, Result};
 
 use super::PostgresSteps;
@@ -53,13 +53,8 @@ impl<'a> Position<'a> {
     }
 }
 
-#[async_trait]
-impl ListSteps for PostgresSteps {
-    fn lane(&self, _: &List) -> usize {
-        0
-    }
-
-    async fn list(&self, list: &List) -> Result<ListPart> {
+impl PostgresSteps {
+    pub(super) async fn list(&self, list: &List, end: Instant) -> Result<ListPart> {
         let mut position = Position::of(list)?;
         if let Some(only) = list.kind.filter(|only| *only != position.kind) {
             // The cursor of a listing of other kinds. This one comes behind it, or is over.
@@ -69,7 +64,7 @@ impl ListSteps for PostgresSteps {
             position = Position { kind: only, after: "" };
         }
         let (count, kind) = (list.count.min(MAX_COUNT), position.kind);
-        let rows = self.looked_at(list, &position, count).await?;
+        let rows = self.looked_at(list, &position, count, end).await?;
         let mut entries = Vec::with_capacity(rows.len());
         for row in &rows {
             if column::<bool>(row, 1)? {
@@ -82,10 +77,14 @@ impl ListSteps for PostgresSteps {
         };
         Ok(ListPart { entries, next })
     }
-}
 
-impl PostgresSteps {
-    async fn looked_at(&self, list: &List, position: &Position<'_>, count: usize) -> Result<Vec<PgRow>> {
+    async fn looked_at(
+        &self,
+        list: &List,
+        position: &Position<'_>,
+        count: usize,
+        end: Instant,
+    ) -> Result<Vec<PgRow>> {
         let context = &self.context;
         let statements = &self.statements;
         let mut arguments = StatementArguments::default().with(&*context.namespace);
@@ -104,7 +103,7 @@ impl PostgresSteps {
             .with(list.prefix.as_str())
             .with(last)
             .with(i32::try_from(count).unwrap_or(i32::MAX));
-        self.run(statement, arguments, None).await
+        self.run(statement, arguments, end).await
     }
 }
 

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use sqlx::postgres::PgRow;
 use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::spi::{Answers, Object, refused};
-use stanchion_core::{Error, ErrorKind, Kind, Result, Ttl};
+use stanchion_core::{Error, ErrorKind, Kind, Result};
 use tokio::sync::SemaphorePermit;
 
 use super::PostgresSteps;
@@ -35,20 +35,15 @@ const KEPT: &str = "somebody else keeps a row of this name locked";
 type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
 
 impl PostgresSteps {
-    /// Returns the time for a batch whose answer nobody waits for, but those who come after it.
-    pub(super) fn patience(&self) -> Duration {
-        self.time_limit(None).min(PATIENCE)
-    }
-
-    /// Sends a batch, and again without the names whose rows somebody keeps locked, if it has others, until this time is over.
+    /// Sends a batch, and again without the names whose rows somebody keeps locked, if it has others, until `end`.
     pub(super) async fn around_locked<E: Clone + Sync, A: Send>(
         &self,
         batch: &[E],
         object: fn(&E) -> &Object,
-        time: Duration,
+        end: Instant,
         send: impl for<'a> Fn(&'a Self, &'a [E]) -> Sending<'a, A> + Sync,
     ) -> Answers<A> {
-        let end = now() + if self.are_hurried { time.min(PATIENCE) } else { time };
+        let end = if self.are_hurried { patience(end) } else { end };
         let Some(kind) = batch.first().map(|entry| object(entry).kind) else { return Vec::new() };
         let mut turn = match self.tables.turn(kind, end).await {
             Ok(turn) => turn,
@@ -184,11 +179,11 @@ impl PostgresSteps {
         &self,
         statement: &Statement,
         arguments: StatementArguments,
-        lease: Option<Ttl>,
+        end: Instant,
     ) -> Result<PgRow> {
-        let (end, arguments) = (now() + self.time_limit(lease), arguments.complete()?);
+        let arguments = arguments.complete()?;
         loop {
-            let rows = self.run_with(statement, arguments.clone(), lease).await;
+            let rows = self.run_by(statement, arguments.clone(), end).await;
             match rows {
                 Err(error) if error::is_locked(&error) && now() + MOMENTS[0] + LAST < end => {
                     sleep(MOMENTS[0]).await;
@@ -227,12 +222,17 @@ impl PostgresSteps {
             .with(&*self.context.namespace)
             .with(objects.iter().map(|object| object.kind.letter().to_string()).collect::<Vec<_>>())
             .with(objects.iter().map(|object| object.name.as_str()).collect::<Vec<_>>());
-        let row = self.row(&self.statements.locked, arguments, None).await?;
+        let row = self.row(&self.statements.locked, arguments, self.request_end()).await?;
         let (numbers, lockers): (Vec<i32>, Vec<String>) = (column(&row, 0)?, column(&row, 1)?);
         let of = |number: i32| usize::try_from(number).ok()?.checked_sub(1);
         let found = numbers.into_iter().zip(lockers);
         Ok(found.filter_map(|(number, locker)| Some((*objects.get(of(number)?)?, locker))).collect())
     }
+}
+
+/// Returns the end of a batch whose answer nobody waits for, but those who come after it.
+pub(super) fn patience(end: Instant) -> Instant {
+    end.min(now() + PATIENCE)
 }
 
 /// Sorts objects, each once, as a step takes them.

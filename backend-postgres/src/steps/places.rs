@@ -10,6 +10,7 @@ use stanchion_core::spi::{Object, ProcessId};
 use stanchion_core::{Error, FencingToken, Name, Result, Ticket, Ttl};
 
 use super::PostgresSteps;
+use super::locked::patience;
 use super::call::{StatementArguments, column, ticket, uuid};
 use crate::context::{Context, micros};
 use crate::hints;
@@ -73,7 +74,7 @@ impl PostgresSteps {
         self.around_locked(
             places,
             |place| &place.object,
-            self.patience(),
+            patience(self.request_end()),
             |steps, batch| Box::pin(steps.leave_all(batch)),
         )
         .await
@@ -83,7 +84,7 @@ impl PostgresSteps {
         let Context { namespace, retention, .. } = &*self.context;
         let arguments = leave_arguments(namespace, micros(retention.tokens), batch, true);
         // Callers wait for it: a statement that is not answered is sent again within their time.
-        let end = now() + self.time_limit(None) / 4;
+        let end = now() + self.link.request_timeout() / 4;
         let left = match arguments {
             Ok(arguments) => self.run_by(&self.statements.leave, arguments, end).await,
             Err(error) => Err(error),
@@ -106,7 +107,7 @@ impl PostgresSteps {
             .with(records.iter().map(token).collect::<Vec<_>>())
             .with(records.iter().map(|record| micros(record.age)).collect::<Vec<_>>())
             .with(records.iter().map(|record| record.label.as_deref()).collect::<Vec<_>>());
-        column(&self.row(&self.statements.note, arguments, None).await?, 0)
+        column(&self.row(&self.statements.note, arguments, self.request_end()).await?, 0)
     }
 
     /// Removes the records of ended holds. Returns the tickets that still have a record, or may have one.
@@ -118,7 +119,7 @@ impl PostgresSteps {
             .with(&*self.context.namespace)
             .with(ended.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())
             .with(ended.iter().map(|(_, ticket)| uuid(*ticket)).collect::<Vec<_>>());
-        let left: Vec<Uuid> = column(&self.row(&self.statements.forget, arguments, None).await?, 0)?;
+        let left: Vec<Uuid> = column(&self.row(&self.statements.forget, arguments, self.request_end()).await?, 0)?;
         Ok(left.into_iter().map(ticket).collect())
     }
 

@@ -14,7 +14,7 @@ use crate::filters::{Filter, all, large, says, small};
 use stanchion_conformance::support::pause;
 use stanchion_core::Ticket;
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::spi::{BloomSteps, CHUNK_BYTES, ChunkRead, Merged, Probed, Survey, Surveyed};
+use stanchion_core::spi::{Steps, CHUNK_BYTES, ChunkRead, Merged, Probed, Survey, Surveyed};
 use stanchion_testbed::servers::PostgresServer;
 use tokio::task::JoinSet;
 

@@ -15,7 +15,7 @@ use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{POLL_FLOOR, definite, eventually, pause, spawn, within};
 use stanchion_core::spi::{
-    Acquired, Decide, LimitAsk, LimitSteps, Limited, Object, ParameterCheck, PermitSteps, RequestId,
+    Acquired, Decide, LimitAsk, Steps, Limited, Object, ParameterCheck, Steps, RequestId,
 };
 use stanchion_core::{
     ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Name, Quota, Result, Store, Ticket,

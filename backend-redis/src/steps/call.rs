@@ -70,7 +70,12 @@ impl<'a, T> Step<'a, T> {
 
 impl RedisSteps {
     /// As [`call_with_acks`](Self::call_with_acks), for a script that needs no acknowledgement.
-    pub(super) async fn call<T: Sync>(&self, step: &Step<'_, T>, batch: &[&T], end: Instant) -> Answers<Reply> {
+    pub(super) async fn call<T: Sync>(
+        &self,
+        step: &Step<'_, T>,
+        batch: &[&T],
+        end: Instant,
+    ) -> Answers<Reply> {
         let replies = self.call_with_acks(step, batch, end).await;
         replies.into_iter().map(|acked| acked.map(|acked| acked.reply)).collect()
     }
@@ -106,7 +111,12 @@ impl RedisSteps {
     }
 
     /// Sends one request. Its error is the answer to each entry.
-    async fn call_once<T: Sync>(&self, step: &Step<'_, T>, batch: &[&T], end: Instant) -> Answers<AckedReply> {
+    async fn call_once<T: Sync>(
+        &self,
+        step: &Step<'_, T>,
+        batch: &[&T],
+        end: Instant,
+    ) -> Answers<AckedReply> {
         let complete = |mut command: Cmd| {
             step.encode(&self.context, &mut command, batch);
             command
@@ -133,7 +143,12 @@ impl RedisSteps {
     }
 
     /// As [`call`](Self::call) for one entry. A foreign key is an error.
-    pub(super) async fn call_one<T: Sync>(&self, step: &Step<'_, T>, entry: &T, end: Instant) -> Result<Reply> {
+    pub(super) async fn call_one<T: Sync>(
+        &self,
+        step: &Step<'_, T>,
+        entry: &T,
+        end: Instant,
+    ) -> Result<Reply> {
         let replies = self.call(step, &[entry], end).await;
         replies.into_iter().next().ok_or_else(unexpected)??.ours()
     }

@@ -131,10 +131,14 @@ impl RedisSteps {
 
     /// Sends entries of several kinds through the full scripts.
     async fn send_full(&self, entries: &[&Request], end: Instant) -> Answers<Response> {
-        by(entries, |request| request.kind(), |kind, part| {
-            let part: Vec<&Request> = part.into_iter().copied().collect();
-            Box::pin(async move { self.send_kind(kind, &part, end).await })
-        })
+        by(
+            entries,
+            |request| request.kind(),
+            |kind, part| {
+                let part: Vec<&Request> = part.into_iter().copied().collect();
+                Box::pin(async move { self.send_kind(kind, &part, end).await })
+            },
+        )
         .await
     }
 

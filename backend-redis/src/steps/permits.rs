@@ -3,8 +3,8 @@
 use redis::Cmd;
 use stanchion_core::clock::{Instant, micros};
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, ForceRelease, KeepPlaces, Kept, Object, Poll,
-    Polled, Release, Renew, Resize, Usage, inspect_in_parts,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, ForceRelease, KeepPlaces, Kept,
+    Object, Poll, Polled, Release, Renew, Resize, Usage, inspect_in_parts,
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result};
 
@@ -72,8 +72,6 @@ impl RedisSteps {
         let step = Step::new(&self.scripts().inspect, |part: &Part<'_>| part.0, arguments);
         self.call_one(&step, &(object, position, process), end).await
     }
-
-
 
     pub(super) async fn cancel(&self, batch: &[&Cancel], end: Instant) -> Answers<()> {
         let arguments = |command: &mut Cmd, entry: &Cancel| {
@@ -163,7 +161,11 @@ impl RedisSteps {
         self.call_one(&step, resize, end).await.map(drop)
     }
 
-    pub(super) async fn force(&self, ForceRelease { object, force }: &ForceRelease, end: Instant) -> Result<u32> {
+    pub(super) async fn force(
+        &self,
+        ForceRelease { object, force }: &ForceRelease,
+        end: Instant,
+    ) -> Result<u32> {
         type Part<'a> = (&'a Object, Force, String, String);
         let arguments = |command: &mut Cmd, (_, force, next, before): &Part<'_>| {
             let ticket = match force {

@@ -13,7 +13,7 @@ use crate::common::*;
 use crate::filters::*;
 use stanchion_conformance::support::{definite, within};
 use stanchion_core::ErrorKind;
-use stanchion_core::spi::{BloomSteps, Merged, Probe, ProbeItems, Probed};
+use stanchion_core::spi::{Steps, Merged, Probe, ProbeItems, Probed};
 use stanchion_testbed::servers::RedisOptions;
 
 /// A capacity that takes 12 pages of 1 MiB, the last one shorter.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use crate::filters::*;
-use stanchion_core::spi::{BloomSteps, ChunkRead, Merged, Probed, Surveyed};
+use stanchion_core::spi::{Steps, ChunkRead, Merged, Probed, Surveyed};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::time::sleep;
 

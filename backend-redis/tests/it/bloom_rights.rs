@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::common::deployment::{least_rights, rights_of_filters};
 use crate::common::*;
 use crate::filters::*;
-use stanchion_core::spi::{BloomSteps, Merged};
+use stanchion_core::spi::{Steps, Merged};
 use stanchion_core::{Error, ErrorKind};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::RedisOptions;

@@ -101,12 +101,12 @@ async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
     let token = granted(&process, &request).await;
     server.pause().unwrap();
     let answer =
-        stanchion_core::spi::PermitSteps::acquire(process.callers.as_ref(), std::slice::from_ref(&request));
+        stanchion_core::spi::Steps::acquire(process.callers.as_ref(), std::slice::from_ref(&request));
     assert_eq!(answer.await.remove(0).unwrap_err().kind(), ErrorKind::Unknown);
     server.restart().unwrap();
     let watch = Stopwatch::start();
     loop {
-        let answer = stanchion_core::spi::PermitSteps::acquire(
+        let answer = stanchion_core::spi::Steps::acquire(
             process.callers.as_ref(),
             std::slice::from_ref(&request),
         );
@@ -136,7 +136,7 @@ async fn a_cluster_connection_serves_all_stripes() {
     assert_eq!(steps.capabilities.survives_restart, Some(false));
     let process = driven(steps);
     let requests: Vec<_> = (0..100).map(|index| ask(&mutex(&format!("m{index}")))).collect();
-    let steps = process.callers.as_ref() as &dyn stanchion_core::spi::PermitSteps;
+    let steps = process.callers.as_ref() as &dyn stanchion_core::spi::Steps;
     all(steps.acquire(&requests).await);
     let releases: Vec<_> = requests.iter().map(|request| freeing(request, None)).collect();
     all(steps.release(&releases).await);

@@ -7,7 +7,7 @@ use stanchion_bench::bench::Bench;
 use stanchion_bench::figure::Column;
 use stanchion_bench::load::crowd::Crowd;
 use stanchion_bench::load::growth::{self, Slice};
-use stanchion_core::spi::{Acquire, Ending, Object, ParameterCheck, PermitSteps, Release};
+use stanchion_core::spi::{Acquire, Ending, Object, ParameterCheck, Steps, Release};
 use stanchion_core::{Kind, MutexOptions, Name, Ticket, Ttl};
 use stanchion_redis::RedisBuilder;
 

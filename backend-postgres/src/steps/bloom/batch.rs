@@ -1,7 +1,7 @@
 //! A request of calls on Bloom filters: its arguments, which are the bits of each part by page, and its answer.
 
 use sqlx::postgres::PgRow;
-use stanchion_core::spi::{Answers, BloomCall, Probed, RequestId};
+use stanchion_core::spi::{Answers, Probe, Probed, RequestId};
 use stanchion_core::{Error, Result};
 
 use super::group::{CallGroup, Part, PartAnswer};
@@ -30,12 +30,12 @@ struct Bits {
 
 impl<'a> BloomBatch<'a> {
     /// Sorts calls by name. The calls of a name stay in order.
-    pub(super) fn of(calls: &'a [BloomCall]) -> Self {
+    pub(super) fn of(calls: &'a [Probe]) -> Self {
         let mut order: Vec<usize> = (0..calls.len()).collect();
         order.sort_by_key(|index| &calls[*index].of.object.name);
         let alike = |one: &usize, next: &usize| {
             let (one, next) = (&calls[*one].of, &calls[*next].of);
-            one.object == next.object && one.terms == next.terms && one.known == next.known
+            one.object == next.object && one.terms == next.terms && one.seen == next.seen
         };
         let groups = order.chunk_by(alike).filter_map(|places| CallGroup::of(calls, places)).collect();
         Self { groups, count: calls.len() }
@@ -65,17 +65,17 @@ impl<'a> BloomBatch<'a> {
         let sizes = names.iter().map(|parts| small(parts.len()));
         let counts = parts.iter().map(|(.., part)| small(part.items));
         let ttls = parts.iter().map(|(group, ..)| record::ttl(&group.of.terms));
-        let ends = parts.iter().map(|(group, ..)| record::ends(&group.of.known));
+        let ends = parts.iter().map(|(group, ..)| record::ends(group.of.seen));
         let kinds = parts.iter().map(|(_, kind, _)| if *kind == 'i' { b'i' } else { b'c' }.cast_signed());
         Ok(arguments
-            .with(uuid(id.lane))
+            .with(uuid(id.sequence))
             .with(i64::try_from(id.number).unwrap_or(i64::MAX))
             .with(names.iter().map(|parts| parts[0].0.of.object.name.as_str()).collect::<Vec<_>>())
             .with(sizes.collect::<Result<Vec<_>>>()?)
             .with(kinds.collect::<Vec<_>>())
             .with(parts.iter().map(|(group, ..)| record::text(&group.of.terms)).collect::<Vec<_>>())
             .with(ttls.collect::<Result<Vec<_>>>()?)
-            .with(parts.iter().map(|(group, ..)| record::generation(&group.of.known)).collect::<Vec<_>>())
+            .with(parts.iter().map(|(group, ..)| record::generation(group.of.seen)).collect::<Vec<_>>())
             .with(ends.collect::<Result<Vec<_>>>()?)
             .with(parts.iter().map(|(group, ..)| uuid(group.fresh)).collect::<Vec<_>>())
             .with(counts.collect::<Result<Vec<_>>>()?)
@@ -130,13 +130,13 @@ fn small(number: usize) -> Result<i32> {
 }
 
 fn part_answer(row: &PgRow) -> Result<PartAnswer> {
-    let life = record::life(row, 1)?;
+    let record = record::read(row, 1)?;
     Ok(match record::code(row)? {
         b't' => {
             let lacking: Option<Vec<u8>> = column(row, 3)?;
-            PartAnswer::Flags(life.ok_or_else(unexpected)?, lacking.ok_or_else(unexpected)?)
+            PartAnswer::Flags(record.ok_or_else(unexpected)?, lacking.ok_or_else(unexpected)?)
         }
-        b'e' => PartAnswer::Empty(life),
+        b'e' => PartAnswer::Empty(record),
         b'm' => PartAnswer::Mismatch(record::terms(row, 4)?),
         b'l' => PartAnswer::Lost,
         b'u' => PartAnswer::Late,

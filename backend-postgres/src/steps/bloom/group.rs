@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::spi::{BloomAsk, BloomCall, Known, Life, Opening, Probed};
+use stanchion_core::spi::{FilterRecord, Opening, Probe, ProbeItems, Probed};
 use stanchion_core::{Result, Ticket};
 
 use crate::error::unexpected;
@@ -48,17 +48,17 @@ struct GroupedCall {
 #[derive(Debug)]
 pub(super) enum PartAnswer {
     /// The record, and one bit for each item, which is set if the item lacks a bit.
-    Flags(Life, Vec<u8>),
-    Empty(Known),
+    Flags(FilterRecord, Vec<u8>),
+    Empty(Option<FilterRecord>),
     Mismatch(FilterTerms),
     Lost,
-    /// A later request of the lane was answered before.
+    /// A later batch of the sequence was answered before.
     Late,
 }
 
 impl<'a> CallGroup<'a> {
     /// Makes a group of the calls at these indices; `None` if there are none.
-    pub(super) fn of(calls: &'a [BloomCall], places: &[usize]) -> Option<Self> {
+    pub(super) fn of(calls: &'a [Probe], places: &[usize]) -> Option<Self> {
         let first = &calls.get(*places.first()?)?.of;
         let mut group =
             Self { of: first, fresh: first.fresh, contains: None, inserts: None, calls: Vec::new() };
@@ -83,13 +83,13 @@ impl<'a> CallGroup<'a> {
         Some(group)
     }
 
-    fn push(&mut self, index: usize, call: &BloomCall) {
+    fn push(&mut self, index: usize, call: &Probe) {
         let inserts_before = self.calls.iter().rev().find(|call| call.inserts);
         let inserts_before = inserts_before.map_or(0, |call| call.inserts_before + 1);
         let items_before = self.inserts.as_ref().map_or(0, |part| part.items);
-        let (inserts, part, positions) = match &call.ask {
-            BloomAsk::Insert(positions) => (true, &mut self.inserts, positions),
-            BloomAsk::Contains(positions) => (false, &mut self.contains, positions),
+        let (inserts, part, positions) = match &call.items {
+            ProbeItems::Insert(positions) => (true, &mut self.inserts, positions),
+            ProbeItems::Contains(positions) => (false, &mut self.contains, positions),
         };
         if inserts && part.is_none() {
             self.fresh = call.of.fresh;
@@ -113,8 +113,8 @@ impl<'a> CallGroup<'a> {
     ) -> impl Iterator<Item = (usize, Result<Probed>)> + 'g {
         self.calls.iter().map(move |call| {
             let answer = match (call.inserts, inserts) {
-                (true, Some(PartAnswer::Flags(life, lacking))) => {
-                    answered(*life, call, |item| flag(lacking, item))
+                (true, Some(PartAnswer::Flags(record, lacking))) => {
+                    answered(*record, call, |item| flag(lacking, item))
                 }
                 (true, Some(other)) => other.for_all_items(),
                 (true, None) => None,
@@ -122,10 +122,10 @@ impl<'a> CallGroup<'a> {
                     self.after_insert(call, contains, inserted)
                 }
                 (false, _) => match contains {
-                    Some(PartAnswer::Flags(life, lacking)) => {
-                        answered(*life, call, |item| flag(lacking, item).map(|lacks| !lacks))
+                    Some(PartAnswer::Flags(record, lacking)) => {
+                        answered(*record, call, |item| flag(lacking, item).map(|lacks| !lacks))
                     }
-                    Some(PartAnswer::Empty(life)) => Some(Probed::Empty { life: *life }),
+                    Some(PartAnswer::Empty(record)) => Some(Probed::Empty { record: *record }),
                     other => other.and_then(PartAnswer::for_all_items),
                 },
             };
@@ -140,16 +140,16 @@ impl<'a> CallGroup<'a> {
         contains: Option<&PartAnswer>,
         inserted: &PartAnswer,
     ) -> Option<Probed> {
-        let PartAnswer::Flags(life, _) = inserted else { return inserted.for_all_items() };
+        let PartAnswer::Flags(record, _) = inserted else { return inserted.for_all_items() };
         match contains? {
             PartAnswer::Flags(_, lacking) => {
-                answered(*life, call, |item| flag(lacking, item).map(|lacks| !lacks))
+                answered(*record, call, |item| flag(lacking, item).map(|lacks| !lacks))
             }
             PartAnswer::Empty(_) => {
                 let part = self.contains.as_ref()?;
                 let mut set = vec![true; part.items];
                 part.bits.iter().for_each(|(_, item)| set[*item] = false);
-                answered(*life, call, |item| set.get(item).copied())
+                answered(*record, call, |item| set.get(item).copied())
             }
             other => other.for_all_items(),
         }
@@ -167,9 +167,9 @@ impl PartAnswer {
     }
 }
 
-fn answered(life: Life, call: &GroupedCall, answer: impl FnMut(usize) -> Option<bool>) -> Option<Probed> {
+fn answered(record: FilterRecord, call: &GroupedCall, answer: impl FnMut(usize) -> Option<bool>) -> Option<Probed> {
     let answers = call.items.clone().map(answer).collect::<Option<_>>()?;
-    Some(Probed::Told { answers, life })
+    Some(Probed::Told { answers, record })
 }
 
 /// Returns the bit of an item.
@@ -188,30 +188,30 @@ mod tests {
     use super::*;
 
     /// Calls on a filter of one hash, so that each item has one bit.
-    fn calls(asks: &[(char, &[u64])]) -> Vec<BloomCall> {
+    fn calls(asks: &[(char, &[u64])]) -> Vec<Probe> {
         let terms = FilterTerms { shape: Shape::new(100, 0.5).unwrap(), ttl: Some(Duration::from_secs(1)) };
         assert_eq!(terms.shape.hashes(), 1);
         let of = |fresh| Opening {
             object: Object { kind: Kind::BloomFilter, name: Name::new("f").unwrap() },
             terms,
-            known: None,
+            seen: None,
             fresh: Ticket::from(fresh),
         };
         let ask = |kind, bits: &[u64]| {
-            if kind == 'i' { BloomAsk::Insert(bits.to_vec()) } else { BloomAsk::Contains(bits.to_vec()) }
+            if kind == 'i' { ProbeItems::Insert(bits.to_vec()) } else { ProbeItems::Contains(bits.to_vec()) }
         };
         asks.iter()
             .zip(1_u128..)
-            .map(|((kind, bits), at)| BloomCall { of: of(at), ask: ask(*kind, bits) })
+            .map(|((kind, bits), at)| Probe { of: of(at), ask: ask(*kind, bits) })
             .collect()
     }
 
-    fn life() -> Life {
-        Life { generation: Ticket::from(9), ends: None }
+    fn record() -> FilterRecord {
+        FilterRecord { generation: Ticket::from(9), ends: None }
     }
 
     fn answers(
-        calls: &[BloomCall],
+        calls: &[Probe],
         contains: Option<&PartAnswer>,
         inserts: Option<&PartAnswer>,
     ) -> Vec<Option<Probed>> {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn says(answers: &[bool]) -> Option<Probed> {
-        Some(Probed::Told { answers: answers.to_vec(), life: life() })
+        Some(Probed::Told { answers: answers.to_vec(), record: record() })
     }
 
     #[test]
@@ -237,27 +237,27 @@ mod tests {
     fn b1_calls_count_in_order() {
         let calls = calls(&[('c', &[3]), ('i', &[3, 3]), ('c', &[3, 7])]);
         // Of the inserts, the first item lacks a bit; of the others, items 0 and 2.
-        let inserts = PartAnswer::Flags(life(), vec![0b01]);
-        let known = PartAnswer::Flags(life(), vec![0b101]);
+        let inserts = PartAnswer::Flags(record(), vec![0b01]);
+        let known = PartAnswer::Flags(record(), vec![0b101]);
         let expected = [says(&[false]), says(&[true, false]), says(&[true, false])];
         assert_eq!(answers(&calls, Some(&known), Some(&inserts)), expected);
         // If there was no filter before the insert.
         let made = answers(&calls, Some(&PartAnswer::Empty(None)), Some(&inserts));
-        assert_eq!(made[0], Some(Probed::Empty { life: None }));
+        assert_eq!(made[0], Some(Probed::Empty { record: None }));
         assert_eq!(made[1..], expected[1..]);
     }
 
     #[test]
     fn c3_what_was_not_carried_out_is_not_told() {
         let calls = calls(&[('i', &[3]), ('c', &[3])]);
-        let nothing = PartAnswer::Flags(life(), vec![0]);
+        let nothing = PartAnswer::Flags(record(), vec![0]);
         assert_eq!(answers(&calls, Some(&nothing), Some(&PartAnswer::Late)), [None, None]);
         assert_eq!(
             answers(&calls, Some(&nothing), Some(&PartAnswer::Lost)),
             [Some(Probed::Lost), Some(Probed::Lost)]
         );
         assert_eq!(
-            answers(&calls, Some(&nothing), Some(&PartAnswer::Flags(life(), vec![]))),
+            answers(&calls, Some(&nothing), Some(&PartAnswer::Flags(record(), vec![]))),
             [None, says(&[true])]
         );
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::spi::{Known, Life};
+use stanchion_core::spi::FilterRecord;
 use stanchion_core::{Error, Result};
 
 use crate::error::unexpected;
@@ -42,16 +42,16 @@ pub(super) fn ttl(terms: &FilterTerms) -> Result<Option<i64>> {
 }
 
 /// Returns the generation that a caller has seen.
-pub(super) fn generation(known: &Known) -> Option<Uuid> {
-    known.map(|life| uuid(life.generation))
+pub(super) fn generation(seen: Option<FilterRecord>) -> Option<Uuid> {
+    seen.map(|record| uuid(record.generation))
 }
 
 /// Returns when the generation that a caller has seen ends.
 ///
 /// # Errors
 /// As [`ttl`].
-pub(super) fn ends(known: &Known) -> Result<Option<i64>> {
-    known.and_then(|life| life.ends).map(millis).transpose()
+pub(super) fn ends(seen: Option<FilterRecord>) -> Result<Option<i64>> {
+    seen.and_then(|record| record.ends).map(millis).transpose()
 }
 
 fn millis(number: u64) -> Result<i64> {
@@ -68,10 +68,10 @@ pub(super) fn code(row: &PgRow) -> Result<u8> {
 }
 
 /// Reads the record in this column and the next; `None` if there is none.
-pub(super) fn life(row: &PgRow, index: usize) -> Result<Known> {
+pub(super) fn read(row: &PgRow, index: usize) -> Result<Option<FilterRecord>> {
     let Some(generation) = column::<Option<Uuid>>(row, index)? else { return Ok(None) };
     let ends = column::<Option<i64>>(row, index + 1)?.map(number).transpose()?;
-    Ok(Some(Life { generation: ticket(generation), ends }))
+    Ok(Some(FilterRecord { generation: ticket(generation), ends }))
 }
 
 /// Reads the terms in this column.

@@ -6,14 +6,14 @@ use sqlx::postgres::PgArguments;
 use stanchion_core::Result;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::spi::limit_batch::{self, CallRun, NameBatch};
-use stanchion_core::spi::{Answers, LimitAsk, LimitCall, Limited, ParameterCheck, RequestId};
+use stanchion_core::spi::{Answers, Decide, LimitAsk, Limited, ParameterCheck, RequestId};
 
 use super::{number, uuid};
 use crate::error::unexpected;
 
 /// Sorts the calls of a request by name, the order in which rows are locked. The calls of a name stay in order.
-pub(super) fn by_name(calls: &[LimitCall]) -> Vec<NameBatch<'_>> {
-    let mut batches = limit_batch::by_name(calls);
+pub(super) fn by_name(calls: &[Decide]) -> Vec<NameBatch<'_>> {
+    let mut batches = limit_batch::by_name(&calls.iter().collect::<Vec<_>>());
     batches.sort_unstable_by_key(|batch| &batch.object.name);
     batches
 }
@@ -24,7 +24,6 @@ pub(super) fn by_name(calls: &[LimitCall]) -> Vec<NameBatch<'_>> {
 /// The error of the client for a value that cannot be encoded.
 pub(super) fn encode(
     arguments: &mut PgArguments,
-    id: RequestId,
     batches: &[NameBatch<'_>],
 ) -> std::result::Result<(), BoxDynError> {
     let runs = || batches.iter().flat_map(|batch| &batch.runs);
@@ -32,7 +31,9 @@ pub(super) fn encode(
         runs().map(|run| number(part(&run.call.quota))).collect()
     };
     let sizes = batches.iter().map(|batch| i32::try_from(batch.runs.len()));
-    arguments.add(uuid(id.lane))?;
+    // The engine sends the calls of one batch under one id.
+    let id = batches.first().map_or(RequestId::NONE, |batch| batch.id);
+    arguments.add(uuid(id.sequence))?;
     arguments.add(number(id.number))?;
     arguments.add(batches.iter().map(|batch| batch.object.name.as_str()).collect::<Vec<_>>())?;
     arguments.add(sizes.collect::<std::result::Result<Vec<_>, _>>()?)?;
@@ -61,7 +62,7 @@ fn check(check: ParameterCheck) -> i8 {
 }
 
 /// Reads the answer to each of `count` calls. The calls of a name get `Unknown` if its answer is not understood, or if
-/// there is none because a later request of the lane came before.
+/// there is none because a later batch of the sequence came before.
 pub(super) fn decode(batches: &[NameBatch<'_>], texts: &[Option<String>], count: usize) -> Answers<Limited> {
     let mut answers: Vec<Option<Result<Limited>>> = (0..count).map(|_| None).collect();
     for (batch, text) in batches.iter().zip(texts) {
@@ -89,10 +90,10 @@ mod tests {
 
     use super::*;
 
-    fn call(name: &str) -> LimitCall {
+    fn call(name: &str) -> Decide {
         let object = Object { kind: Kind::Limiter, name: Name::new(name).unwrap() };
         let quota = Quota::per_second(10).burst(9).validate().unwrap();
-        LimitCall { object, quota, check: ParameterCheck::Follow, ask: LimitAsk::Take { cost: 1 } }
+        Decide { id: RequestId::NONE, object, quota, check: ParameterCheck::Follow, ask: LimitAsk::Take { cost: 1 } }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The steps of limiters.
+//! The requests about limiters.
 
 mod batch;
 #[cfg(test)]
@@ -7,65 +7,64 @@ mod refunds;
 #[cfg(test)]
 mod tests;
 
-use async_trait::async_trait;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Decode, Postgres, Row, Type};
-use stanchion_core::clock::now;
+use stanchion_core::clock::Instant;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::spi::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId, refused};
+use stanchion_core::spi::{Answers, Decide, Limited, Object, Refund, Reset, SetQuota, refused};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 
 use super::PostgresSteps;
+use super::locked::patience;
 use crate::context::micros;
 use crate::error::unexpected;
 
-#[async_trait]
-impl LimitSteps for PostgresSteps {
-    fn lane(&self, _: &Object) -> usize {
-        0
-    }
-
-    async fn decide(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
-        // The number of a request is kept for each limiter: a part of a request that was not executed may have it, too.
+impl PostgresSteps {
+    pub(super) async fn decide(&self, calls: &[Decide], end: Instant) -> Answers<Limited> {
+        // The id of a batch is kept for each limiter: a part of a batch that was not executed may have it, too.
         self.around_locked(
             calls,
             |call| &call.object,
-            self.time_limit(None),
-            move |steps, calls| Box::pin(steps.decide_all(id, calls)),
+            end,
+            move |steps, calls| Box::pin(steps.decide_all(calls, end)),
         )
         .await
     }
 
-    async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+    pub(super) async fn refund(&self, batch: &[Refund], end: Instant) -> Answers<u64> {
         self.around_locked(
             batch,
             |entry| &entry.object,
-            self.patience(),
-            |steps, batch| Box::pin(steps.refund_all(batch)),
+            patience(end),
+            move |steps, batch| Box::pin(steps.refund_all(batch, end)),
         )
         .await
     }
 
-    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
-        self.on_one(include_str!("../../sql/limit_set_quota.sql"), object, Some(quota)).await
+    pub(super) async fn set_quota(&self, SetQuota { object, quota }: &SetQuota, end: Instant) -> Result<()> {
+        self.on_one(include_str!("../../sql/limit_set_quota.sql"), object, Some(*quota), end).await
     }
 
-    async fn reset(&self, object: &Object) -> Result<()> {
-        self.on_one(include_str!("../../sql/limit_reset.sql"), object, None).await
+    pub(super) async fn reset(&self, reset: &Reset, end: Instant) -> Result<()> {
+        self.on_one(include_str!("../../sql/limit_reset.sql"), &reset.object, None, end).await
     }
-}
 
-impl PostgresSteps {
     /// Runs a step for one limiter, with a quota if one is given.
-    async fn on_one(&self, sql: &'static str, object: &Object, quota: Option<ExactQuota>) -> Result<()> {
+    async fn on_one(
+        &self,
+        sql: &'static str,
+        object: &Object,
+        quota: Option<ExactQuota>,
+        end: Instant,
+    ) -> Result<()> {
         let objects = std::slice::from_ref(object);
         let mut answers = self
             .around_locked(
                 objects,
                 |object| object,
-                self.time_limit(None),
+                end,
                 move |steps, objects| {
                     Box::pin(async move {
                         let add = |arguments: &mut PgArguments| {
@@ -73,7 +72,7 @@ impl PostgresSteps {
                             let parts = |quota: ExactQuota| [quota.amount(), quota.period(), quota.burst()];
                             quota.into_iter().flat_map(parts).try_for_each(|part| arguments.add(number(part)))
                         };
-                        vec![steps.run_on_limiters(sql, add).await.map(drop)]
+                        vec![steps.run_on_limiters(sql, add, end).await.map(drop)]
                     })
                 },
             )
@@ -81,11 +80,11 @@ impl PostgresSteps {
         answers.pop().unwrap_or_else(|| Err(unexpected()))
     }
 
-    async fn decide_all(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+    async fn decide_all(&self, calls: &[Decide], end: Instant) -> Answers<Limited> {
         let batches = batch::by_name(calls);
-        let add = |arguments: &mut PgArguments| batch::encode(arguments, id, &batches);
+        let add = |arguments: &mut PgArguments| batch::encode(arguments, &batches);
         match self
-            .run_on_limiters(include_str!("../../sql/limit_decide.sql"), add)
+            .run_on_limiters(include_str!("../../sql/limit_decide.sql"), add, end)
             .await
             .and_then(only::<Vec<_>>)
         {
@@ -94,10 +93,10 @@ impl PostgresSteps {
         }
     }
 
-    async fn refund_all(&self, batch: &[Refund]) -> Answers<u64> {
+    async fn refund_all(&self, batch: &[Refund], end: Instant) -> Answers<u64> {
         let order = refunds::by_name(batch);
         let add = |arguments: &mut PgArguments| refunds::encode(arguments, &order);
-        match self.run_on_limiters(include_str!("../../sql/limit_refund.sql"), add).await.and_then(only) {
+        match self.run_on_limiters(include_str!("../../sql/limit_refund.sql"), add, end).await.and_then(only) {
             Ok(refunded) => refunds::decode(&order, refunded),
             Err(error) => refused(batch.len(), &error),
         }
@@ -108,6 +107,7 @@ impl PostgresSteps {
         &self,
         sql: &'static str,
         add: impl FnOnce(&mut PgArguments) -> std::result::Result<(), BoxDynError> + Send,
+        end: Instant,
     ) -> Result<Vec<PgRow>> {
         let mut arguments = PgArguments::default();
         let added = arguments
@@ -118,7 +118,6 @@ impl PostgresSteps {
             let detail = format!("the request could not be encoded: {error}");
             return Err(Error::new(ErrorKind::Unavailable, detail));
         }
-        let end = now() + self.link.request_timeout();
         self.link.rows_of_call(&self.context.schema.statement(sql), arguments, end).await
     }
 }

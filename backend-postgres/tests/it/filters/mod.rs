@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::spi::{
-    BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Merged, Object, Opening, Probe, ProbeItems,
+    Steps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Merged, Object, Opening, Probe, ProbeItems,
     Probed, RequestId, Surveyed,
 };
 use stanchion_core::{Kind, Name, Ticket};
@@ -29,7 +29,7 @@ pub(crate) struct Filter {
     pub(crate) steps: Arc<PostgresSteps>,
     pub(crate) object: Object,
     pub(crate) terms: FilterTerms,
-    pub(crate) known: Known,
+    pub(crate) seen: Known,
     pub(crate) lane: Ticket,
     pub(crate) number: u64,
 }
@@ -42,12 +42,12 @@ impl Filter {
     pub(crate) async fn named(server: &PostgresServer, name: &str, terms: FilterTerms) -> Self {
         let steps = lease(&server.url()).steps().await.unwrap().callers;
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
-        Self { steps, object, terms, known: None, lane: Ticket::random(), number: 0 }
+        Self { steps, object, terms, seen: None, lane: Ticket::random(), number: 0 }
     }
 
     pub(crate) fn opening(&self) -> Opening {
         let (object, fresh) = (self.object.clone(), Ticket::random());
-        Opening { object, terms: self.terms, known: self.known, fresh }
+        Opening { object, terms: self.terms, seen: self.known, fresh }
     }
 
     pub(crate) fn positions(&self, items: &[u32]) -> Vec<u64> {

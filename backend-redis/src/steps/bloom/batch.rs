@@ -86,7 +86,9 @@ impl<'a> NameBatch<'a> {
             for pages in pages.chunks(max_pages) {
                 let mut entry = Entry::new(self.object);
                 entry.pages = pages.to_vec();
-                entry.arguments.extend([id.sequence.to_string(), id.number.to_string()].map(String::into_bytes));
+                entry
+                    .arguments
+                    .extend([id.sequence.to_string(), id.number.to_string()].map(String::into_bytes));
                 group.opening(&mut entry.arguments);
                 entries.push(entry);
             }
@@ -204,7 +206,11 @@ mod tests {
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
         // Two hashes.
         let terms = FilterTerms { shape: Shape::new(10_000_000, 0.25).unwrap(), ttl: None };
-        Probe { id: RequestId::NONE, of: Opening { object, terms, seen: None, fresh: Ticket::random() }, items }
+        Probe {
+            id: RequestId::NONE,
+            of: Opening { object, terms, seen: None, fresh: Ticket::random() },
+            items,
+        }
     }
 
     #[test]

@@ -51,7 +51,12 @@ impl RedisSteps {
     }
 
     /// Calls a script for filters of one server. The error of the request is the answer to each entry.
-    pub(super) async fn ask_each(&self, script: &Script, entries: &[Entry<'_>], end: Instant) -> Answers<Reply> {
+    pub(super) async fn ask_each(
+        &self,
+        script: &Script,
+        entries: &[Entry<'_>],
+        end: Instant,
+    ) -> Answers<Reply> {
         match self.ask_script(script, entries, end).await {
             Ok(replies) => replies.into_iter().map(Ok).collect(),
             Err(error) => refused(entries.len(), &error),

@@ -7,8 +7,8 @@ mod record;
 use stanchion_core::Result;
 use stanchion_core::clock::Instant;
 use stanchion_core::spi::{
-    Answers, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, FilterRecord, FilterState, Merge, Merged, Object, Opening, Probe,
-    Probed, Read, Survey, Surveyed, gather, refused,
+    Answers, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, FilterRecord, FilterState, Merge, Merged, Object, Opening,
+    Probe, Probed, Read, Survey, Surveyed, gather, refused,
 };
 
 use self::batch::NameBatch;

@@ -46,7 +46,9 @@ impl RedisSteps {
             false => (FastScript::Permits, FastScript::RenewPermits),
         };
         let script = match request {
-            Request::Acquire(acquire) if !durability.waits() && (!is_mutex || acquire.weight == 1) => exchange,
+            Request::Acquire(acquire) if !durability.waits() && (!is_mutex || acquire.weight == 1) => {
+                exchange
+            }
             Request::Release(release) if release.tombstone.is_none() => exchange,
             Request::Renew(_) => renewal,
             _ => return None,
@@ -70,7 +72,9 @@ impl RedisSteps {
         let refused: Vec<usize> = (0..batch.len()).filter(|&index| answers[index].is_none()).collect();
         if !refused.is_empty() {
             let rest: Vec<&Request> = refused.iter().map(|&index| batch[index]).collect();
-            rest.iter().filter_map(|request| request.object()).for_each(|object| self.context.busy.note(object));
+            rest.iter()
+                .filter_map(|request| request.object())
+                .for_each(|object| self.context.busy.note(object));
             for (index, answer) in refused.into_iter().zip(self.send_full(&rest, end).await) {
                 answers[index] = Some(answer);
             }

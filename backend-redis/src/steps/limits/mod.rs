@@ -17,7 +17,8 @@ use super::reply::Reply;
 impl RedisSteps {
     pub(super) async fn decide(&self, calls: &[&Decide], end: Instant) -> Answers<Limited> {
         let batches = by_name(calls);
-        let step = Step::new(&self.scripts().limit_decide, |batch: &NameBatch<'_>| batch.object, batch::arguments);
+        let step =
+            Step::new(&self.scripts().limit_decide, |batch: &NameBatch<'_>| batch.object, batch::arguments);
         let replies = self.call(&step, &batches.iter().collect::<Vec<_>>(), end).await;
         let parts = batches.iter().zip(replies).map(|(batch, reply)| {
             let decoded = reply.and_then(Reply::ours).and_then(|reply| batch::decode(batch, &reply));

@@ -12,7 +12,7 @@ use redis::aio::MultiplexedConnection;
 use stanchion_conformance::clock_suite;
 use stanchion_conformance::steps::ClockHarness;
 use stanchion_core::Ticket;
-use stanchion_core::spi::{LimitSteps, ProcessId};
+use stanchion_core::spi::{Steps, ProcessId};
 use stanchion_testbed::servers;
 
 use crate::access::Access;
@@ -90,8 +90,8 @@ impl Rig {
 
 #[async_trait]
 impl ClockHarness for Rig {
-    fn steps(&self) -> Arc<dyn LimitSteps> {
-        Arc::clone(&self.steps) as Arc<dyn LimitSteps>
+    fn steps(&self) -> Arc<dyn Steps> {
+        Arc::clone(&self.steps) as Arc<dyn Steps>
     }
 
     async fn at(&self, now: u64) {

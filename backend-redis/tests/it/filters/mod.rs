@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::spi::{
-    BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Object, Opening, Probe, ProbeItems, Probed,
+    Steps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Object, Opening, Probe, ProbeItems, Probed,
     RequestId, Survey, Surveyed,
 };
 use stanchion_core::{Error, Kind, Name, Ticket};
@@ -24,7 +24,7 @@ pub(crate) struct Filter {
     pub(crate) raw: MultiplexedConnection,
     pub(crate) object: Object,
     pub(crate) terms: FilterTerms,
-    pub(crate) known: Known,
+    pub(crate) seen: Known,
     /// The id of the last request.
     pub(crate) last_id: RequestId,
 }
@@ -36,14 +36,14 @@ impl Filter {
         let terms = FilterTerms { shape: Shape::new(capacity, rate).unwrap(), ttl: None };
         let last_id = RequestId { sequence: Ticket::random(), number: 0 };
         let steps = fixture.builder().request_timeout(PATIENT).steps().await.unwrap().callers;
-        Self { steps, raw: fixture.raw().await, object, terms, known: None, last_id }
+        Self { steps, raw: fixture.raw().await, object, terms, seen: None, last_id }
     }
 
     /// Makes another handle of the filter, which has seen nothing yet.
     pub(crate) fn other_handle(&self) -> Self {
         let last_id = RequestId { sequence: Ticket::random(), number: 0 };
         let (steps, object) = (Arc::clone(&self.steps), self.object.clone());
-        Self { steps, raw: self.raw.clone(), object, terms: self.terms, known: None, last_id }
+        Self { steps, raw: self.raw.clone(), object, terms: self.terms, seen: None, last_id }
     }
 
     pub(crate) fn living(mut self, ttl: Duration) -> Self {
