@@ -19,7 +19,7 @@ use tokio::runtime::Id;
 use crate::access::{Access, LOCK_WAIT, PROTOCOL, Sessions, Settings, Way};
 use crate::check::{self, Expected, Life};
 use crate::config::{Checked, PostgresBuilder};
-use crate::context::{Context, Retention, TurnLabel};
+use crate::context::{Context, Retention};
 use crate::error;
 use crate::link::{Link, Source};
 use crate::migrate;
@@ -201,7 +201,6 @@ impl Opened {
             process,
             retention: self.retention,
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         });
         open_namespace(&self.callers, &context, self.mutex, self.is_own).await?;
         let processes = if self.mutex == MutexMode::Session { vec![process, places] } else { vec![process] };

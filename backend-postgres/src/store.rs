@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
 use stanchion_core::engine::{Engine, Namespaces};
+use stanchion_core::spi::Purpose;
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -214,6 +215,22 @@ impl PostgresStore {
         self.locked_in("try_lock_in", transaction, name, options.without_waiting()).await
     }
 
+    fn mutex_for(&self, purpose: Purpose, name: &str, mut options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        if let Some(ttl) = self.session_ttl() {
+            let context = |error: Error| error.context("mutex", "postgres", name);
+            options.check().map_err(context)?;
+            if options.hold.ttl.is_some_and(|asked| asked != ttl.get()) {
+                let all = ttl.get();
+                let detail = format!(
+                    "sessions keep the mutexes of this store, with one TTL for all, {all:?}: see `session_ttl`"
+                );
+                return Err(context(Error::invalid_argument(detail)));
+            }
+            options.hold.ttl = Some(ttl.get());
+        }
+        self.engine.mutex_for(purpose, name, options)
+    }
+
     async fn locked_in(
         &self,
         operation: &'static str,
@@ -229,13 +246,11 @@ impl PostgresStore {
             let (context, link) = (&*self.context, &self.transactions);
             let (name, engine) = (Name::new(name)?, &self.engine);
             let by_session = self.session_ttl().is_some();
-            let mut turn = MutexOptions::default();
-            // The allocation itself is the mark, of which `label` would make a copy.
-            turn.hold.label = Some(Arc::clone(&self.context.turn.0));
+            let mut turn = MutexOptions::default().label("lock_in");
             if !by_session {
                 turn = turn.ttl(TURN_TTL);
             }
-            let mutex = self.mutex(name.as_str(), turn)?;
+            let mutex = self.mutex_for(Purpose::Transaction, name.as_str(), turn)?;
             let asked = Asked { context, link, transaction, name, options, engine, by_session, end: None };
             Box::pin(lock_in(asked, mutex)).await
         };
@@ -270,20 +285,8 @@ impl PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    fn mutex(&self, name: &str, mut options: MutexOptions) -> Result<Arc<dyn Mutex>> {
-        if let Some(ttl) = self.session_ttl() {
-            let context = |error: Error| error.context("mutex", "postgres", name);
-            options.check().map_err(context)?;
-            if options.hold.ttl.is_some_and(|asked| asked != ttl.get()) {
-                let all = ttl.get();
-                let detail = format!(
-                    "sessions keep the mutexes of this store, with one TTL for all, {all:?}: see `session_ttl`"
-                );
-                return Err(context(Error::invalid_argument(detail)));
-            }
-            options.hold.ttl = Some(ttl.get());
-        }
-        self.engine.mutex(name, options)
+    fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        self.mutex_for(Purpose::Guard, name, options)
     }
 
     fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>> {

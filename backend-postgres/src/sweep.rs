@@ -83,7 +83,7 @@ mod tests {
     use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
     use super::*;
-    use crate::context::{Retention, TurnLabel};
+    use crate::context::Retention;
     use crate::schema::Schema;
 
     /// Functions that report removed rows for the first calls only.
@@ -103,7 +103,6 @@ mod tests {
             process: ProcessId::random(),
             retention: Retention { tokens: retention * 2, state: retention },
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         };
         let options: sqlx::postgres::PgConnectOptions = url.parse().unwrap();
         Sweep::new(Arc::new(context), Arc::new(Link::new(options, 1, Duration::from_secs(2))))

@@ -82,7 +82,6 @@ pub(crate) fn sessions(
         peers: Arc::new(PeerSessions::new(context, Arc::clone(turns.link()))),
         places: turns.for_places(places),
         turns: turns.clone(),
-        label: context.turn.clone(),
     });
     let runner = SessionRunner { lock_sessions, config, places: own.for_places(places) };
     (steps, runner, count)

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{Instant, now, timeout_at};
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
-    Renew, refused,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Purpose,
+    Release, Renew, refused,
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Name, Result, Ticket};
 use tokio::sync::oneshot;
@@ -21,7 +21,6 @@ use super::lock_sessions::LockSessions;
 use super::mutex_state::TransactionTurn;
 use super::requests::Reply;
 use super::session_state::SessionId;
-use crate::context::TurnLabel;
 use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Halves;
 
@@ -41,7 +40,6 @@ pub(crate) struct SessionSteps {
     pub(super) places: PostgresSteps,
     /// The steps of users' transactions, whose turns wait in the same queue.
     pub(super) turns: PostgresSteps,
-    pub(super) label: TurnLabel,
 }
 
 pub(super) fn unknown() -> Error {
@@ -237,7 +235,7 @@ impl PermitSteps for SessionSteps {
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         self.lock_sessions.with(|state| {
-            for ask in batch.iter().filter(|ask| self.label.is_of(ask)) {
+            for ask in batch.iter().filter(|ask| ask.purpose == Purpose::Transaction) {
                 let turn = TransactionTurn { name: ask.object.name.clone(), may_be_there: false };
                 state.turns.entry(ask.ticket).or_insert(turn);
             }

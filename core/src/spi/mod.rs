@@ -81,7 +81,8 @@ pub use self::limits::{LimitAsk, LimitCall, LimitSteps, Limited, Refund, Request
 pub use self::listing::{List, ListPart, ListSteps, ListedBucket};
 pub use self::parameter_check::ParameterCheck;
 pub use self::permits::{
-    Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, Kept, PermitSteps, Polled, Release, Renew,
+    Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, Kept, PermitSteps, Polled, Purpose, Release,
+    Renew,
 };
 pub use self::wake::WakeSource;
 use crate::{Error, Kind, Name, Result, Ticket};

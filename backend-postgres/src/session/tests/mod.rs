@@ -19,12 +19,12 @@ use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::spi::Steps;
+use stanchion_core::spi::{Purpose, Steps};
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Name, Result, Ticket, Ttl};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use crate::access::Access;
-use crate::context::{Context, Retention, TurnLabel};
+use crate::context::{Context, Retention};
 use crate::link::{Link, Source};
 use crate::migrate::schema_sql;
 use crate::schema::Schema;
@@ -102,7 +102,6 @@ impl Process {
             process: Ticket::random(),
             retention: Retention { tokens: ttl, state: ttl },
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         });
         let steps = || {
             let link = Link::new(options(server), 2, request_timeout);
@@ -124,9 +123,9 @@ impl Process {
     }
 
     async fn lock_in(&self, transaction: &mut PgConnection, name: &str) -> Result<TransactionLock> {
-        let mut turn = MutexOptions::default();
-        turn.hold.label = Some(Arc::clone(&self.context.turn.0));
-        let (mutex, name) = (self.mutex_with(name, turn), Name::new(name)?);
+        let turn = MutexOptions::default().ttl(self.ttl);
+        let mutex = self.engine.mutex_for(Purpose::Transaction, name, turn)?;
+        let name = Name::new(name)?;
         let (context, link, engine) = (&*self.context, &self.link, &self.engine);
         let options = LockInOptions::default();
         let asked = Asked { context, link, transaction, name, options, engine, by_session: true, end: None };

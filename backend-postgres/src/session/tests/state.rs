@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use stanchion_core::clock::now;
-use stanchion_core::spi::{Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Release};
+use stanchion_core::spi::{
+    Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Purpose, Release,
+};
 use stanchion_core::{Error, ErrorKind, Kind, Name, Ticket, Ttl};
 
 use crate::session::connection::{BatchAnswer, NOT_QUEUED, TryAnswer};
@@ -37,6 +39,7 @@ fn ask(ticket: u128) -> Acquire {
         queue: false,
         max_waiters: None,
         label: None,
+        purpose: Purpose::Guard,
     }
 }
 

@@ -12,7 +12,7 @@ use stanchion_core::spi::{LimitSteps, ProcessId};
 use stanchion_testbed::servers;
 use tokio::sync::Mutex;
 
-use crate::context::{Context, Retention, TurnLabel};
+use crate::context::{Context, Retention};
 use crate::link::Link;
 use crate::migrate::schema_sql;
 use crate::schema::Schema;
@@ -41,7 +41,6 @@ impl Clocked {
             process: ProcessId::random(),
             retention: Retention { tokens: hour, state: hour },
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         };
         let link = Link::new(options, 16, Duration::from_secs(60));
         let steps = PostgresSteps::new(Arc::new(context), Arc::new(link));

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use super::PostgresSteps;
 use crate::access::{Access, Sessions, Settings, Way};
-use crate::context::{Context, Retention, TurnLabel};
+use crate::context::{Context, Retention};
 use crate::link::{Link, Source};
 use crate::migrate::schema_sql;
 use crate::schema::Schema;
@@ -170,7 +170,6 @@ impl Fixture {
             process,
             retention: self.retention,
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         });
         let mut listener = PgListener::connect(&self.url).await.expect("a connection");
         listener.listen(&format!("stanchion_{process}")).await.expect("a channel");

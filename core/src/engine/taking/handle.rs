@@ -15,7 +15,7 @@ use crate::engine::taking::wait_record::WaitRecord;
 use crate::observe::audit::ForcedRelease;
 use crate::observe::events::LossCause;
 use crate::observe::metering::Meter;
-use crate::spi::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck, Usage};
+use crate::spi::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck, Purpose, Usage};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
@@ -26,6 +26,7 @@ pub(crate) struct ObjectHandle {
     pub(crate) object: Object,
     options: HoldOptions,
     on_mismatch: OnMismatch,
+    purpose: Purpose,
     /// The limit in the last answer; the handle follows the store (C20).
     limit: AtomicU32,
     /// The store has compared the limit once.
@@ -47,9 +48,15 @@ impl ObjectHandle {
             object,
             options,
             on_mismatch,
+            purpose: Purpose::default(),
             limit: AtomicU32::new(limit),
             compared: AtomicBool::new(false),
         }
+    }
+
+    /// Requests holds for that purpose.
+    pub(crate) fn with_purpose(self, purpose: Purpose) -> Self {
+        Self { purpose, ..self }
     }
 
     pub(crate) fn learn(&self, limit: u32) {
@@ -81,6 +88,7 @@ impl ObjectHandle {
             queue,
             max_waiters: self.options.max_waiters,
             label: self.options.label.clone(),
+            purpose: self.purpose,
         })
     }
 
