@@ -7,30 +7,19 @@ use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{PgConnection, Postgres, Row};
 use stanchion_core::spi::ProcessId;
-use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result, Ticket, Ttl};
+use stanchion_core::{Error, ErrorKind, Name, Result, Ttl};
 
-use super::inspect::APPLICATION_NAME_SEPARATOR;
-use super::session_state::{Batch, ForceUnlockAnswers, ForceUnlockRequest};
+use super::application_name::application_name;
+use super::messages::{Batch, BatchAnswer, ForceUnlockAnswers, ForceUnlockRequest, TryAnswer};
+use super::timing::idle_session_timeout;
 use crate::access::{self, Access};
 use crate::context::{Context, micros};
 use crate::error;
 use crate::schema::Statement;
 use crate::steps::{PlaceToLeave, leave_arguments, ticket, uuid};
 
-/// How much longer than the TTL the server keeps a silent session. A claim is answered from memory only while
-/// the last statement is younger than this.
-pub(super) const IDLE_TIMEOUT_MARGIN: Duration = Duration::from_millis(10);
 /// Interval, in ms, at which the server checks whether the client of a session is still connected.
 const CLIENT_CHECK_INTERVAL: &str = "250";
-
-/// Answer to a try: the server has no room for another lock.
-pub(super) const LOCK_TABLE_FULL: i64 = -1;
-/// Answer to a try: the mutex is not free or another ticket is the first in the queue, and this ticket has no
-/// place in the queue.
-pub(super) const NOT_QUEUED: i64 = -2;
-
-/// Maximum bytes kept of the user's application name; the server keeps 63 bytes in all.
-const MAXIMUM_NAME_PREFIX: usize = 24;
 
 /// What all lock sessions of a process share: server, names, settings and statements.
 pub(super) struct SessionConfig {
@@ -67,30 +56,6 @@ pub(super) struct SessionConnection {
     /// The index of its host.
     host: usize,
     pub(super) pid: i32,
-}
-
-/// The server's answer to a try.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TryAnswer {
-    /// A fencing token; otherwise [`LOCK_TABLE_FULL`], [`NOT_QUEUED`], or 0 if the mutex is not free or
-    /// another ticket is the first in the queue.
-    pub(super) code: i64,
-    /// The first ticket in the queue; `None` if the queue is empty or was not read.
-    pub(super) first_waiter: Option<Ticket>,
-}
-
-/// The server's answer to a batch.
-#[derive(Debug, Default)]
-pub(super) struct BatchAnswer {
-    /// For each name to unlock, whether it was locked.
-    pub(super) unlocked: Vec<bool>,
-    pub(super) try_answers: Vec<TryAnswer>,
-    /// The first waiters of the unlocked names.
-    pub(super) next_waiters: Vec<(ProcessId, Ticket)>,
-    /// Tickets of ended holds that may still have a record.
-    pub(super) still_recorded: Vec<Ticket>,
-    /// The number of advisory locks on the server and its maximum, if the statement read them.
-    pub(super) lock_table: Option<(i64, i64)>,
 }
 
 impl BatchAnswer {
@@ -158,23 +123,6 @@ type SqlResult<T> = std::result::Result<T, sqlx::Error>;
 
 fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
-}
-
-/// Returns the `application_name` of a lock session: the user's own, cut to [`MAXIMUM_NAME_PREFIX`] bytes,
-/// and the process id.
-fn application_name(options: &PgConnectOptions, process: ProcessId) -> String {
-    let prefix = options.get_application_name().unwrap_or("stanchion");
-    let room = prefix
-        .char_indices()
-        .map(|(at, char)| at + char.len_utf8())
-        .take_while(|end| *end <= MAXIMUM_NAME_PREFIX)
-        .last();
-    format!("{}{APPLICATION_NAME_SEPARATOR}{process}", &prefix[..room.unwrap_or_default()])
-}
-
-/// Returns how long the server keeps a silent session.
-pub(super) fn idle_session_timeout(ttl: Ttl) -> Duration {
-    ttl.get() + IDLE_TIMEOUT_MARGIN
 }
 
 /// Returns the server settings of a lock session.
@@ -372,10 +320,4 @@ impl SessionConnection {
         let requests = rows.map(|((id, name), token)| ForceUnlockRequest { id, name, token }).collect();
         Ok((requests, row.try_get(3)?))
     }
-}
-
-/// Returns the token in an answer, which is above 0; `None` if there is none.
-pub(crate) fn token_of(token: i64) -> Option<FencingToken> {
-    let token = u64::try_from(token).ok().filter(|token| *token > 0)?;
-    FencingToken::new(token).ok()
 }

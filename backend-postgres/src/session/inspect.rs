@@ -8,11 +8,12 @@ use sqlx::types::Uuid;
 use sqlx::{Arguments, Row};
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::spi::Force;
-use stanchion_core::{Holder, Kind, Name, Result, Ticket};
+use stanchion_core::{Holder, Kind, Name, Result};
 
-use super::connection::token_of;
-use super::lock_sessions::{Event, LockSessions, SharedState};
-use super::steps::wait_for_reply;
+use super::application_name::is_lock_session;
+use super::lock_sessions::LockSessions;
+use super::messages::token_of;
+use super::reply::wait_for_reply;
 use crate::context::Context;
 use crate::error;
 use crate::link::Link;
@@ -34,17 +35,6 @@ pub(super) struct PeerSessions {
     answers: Statement,
     end: Statement,
     ping: Statement,
-}
-
-/// Separates the user's part from the process id in the `application_name` of a lock session.
-pub(super) const APPLICATION_NAME_SEPARATOR: &str = " lock ";
-
-/// Returns whether a session is a lock session. Sessions of users' transactions (`lock_in`) are neither shown
-/// nor ended.
-fn is_lock_session(application: &str) -> bool {
-    application
-        .rsplit_once(APPLICATION_NAME_SEPARATOR)
-        .is_some_and(|(_, process)| process.parse::<Ticket>().is_ok())
 }
 
 impl PeerSessions {
@@ -71,7 +61,7 @@ impl PeerSessions {
     /// Returns the lock sessions of other processes that hold a mutex, with the records of their holds.
     async fn peer_holders(&self, lock_sessions: &LockSessions, name: &Name) -> Result<Vec<(i32, Holder)>> {
         let rows = self.link.rows(&self.holders, self.arguments(name)?).await?;
-        let own_pids = lock_sessions.with(|state| state.pids());
+        let own_pids = lock_sessions.with(|state| state.outbound.pids().collect::<Vec<_>>());
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
             let pid: i32 = row.try_get(0).map_err(|_| error::unexpected())?;
@@ -205,33 +195,4 @@ where
     T: sqlx::Encode<'q, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + 'q,
 {
     arguments.add(value).map_err(|_| error::unexpected())
-}
-
-impl SharedState {
-    fn pids(&self) -> Vec<i32> {
-        self.sessions.values().filter_map(|session| session.pid).collect()
-    }
-
-    /// Returns the holder if it is of this process.
-    fn own_holder(&self, name: &Name) -> Option<Holder> {
-        let held = self.mutexes.get(name)?.held.as_ref()?;
-        let at = now();
-        let mut holder = Holder::new(held.ticket, held.token, 1, at.saturating_duration_since(held.since));
-        holder.label = held.label.as_deref().map(str::to_owned);
-        holder.lease_left = Some(held.until.saturating_duration_since(at));
-        Some(holder)
-    }
-
-    fn force_own(
-        &mut self,
-        name: &Name,
-        force: Force,
-    ) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::spi::Kept>>> {
-        let held = self.mutexes.get(name)?.held.as_ref()?.ticket;
-        if force != Force::All && force != Force::One(held) {
-            return None;
-        }
-        self.events.push(Event::Gone(held));
-        self.end_hold(name, held)
-    }
 }

@@ -6,6 +6,10 @@
 //! the queue, whose rows are those of lease mode. It tries again once its place is committed, at each hint,
 //! and at each poll while it is the first in the queue.
 //!
+//! The state behind the one lock is three machines, each with fields that it alone changes: [`holds`] is what
+//! this process holds, [`places`] where it waits in queues, and [`outbound`] what it is about to send. What
+//! passes between them stands in [`state`].
+//!
 //! Each write is committed before the read that depends on it: a place before the try, and an unlock before
 //! the queue is read. So either the try finds the mutex free, or the unlocking session finds the place.
 //!
@@ -15,25 +19,36 @@
 //! unlocked although its session goes on. A session that does not answer in time keeps its holds until their
 //! leases may have ended; new requests go to another session, which becomes the current one.
 
+mod answers;
+mod application_name;
+mod attempts;
 mod connection;
-mod grant_records;
+mod holds;
 mod inspect;
+mod leave_requests;
+mod leaving;
 mod lock_sessions;
 mod lock_table;
 mod locking;
-mod mutex_state;
-mod queue;
+mod messages;
+mod outbound;
+mod places;
+mod recording;
+mod records;
+mod reply;
 mod requests;
 mod runner;
 mod session_state;
 mod session_task;
+mod state;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod transitions;
+mod timing;
+mod tombstones;
 mod try_lock;
 mod unlock;
+mod unlocks;
 
 use std::sync::{Arc, Weak};
 
@@ -41,9 +56,9 @@ use stanchion_core::Ttl;
 use stanchion_core::spi::ProcessId;
 
 use self::connection::SessionConfig;
-pub(crate) use self::connection::token_of;
 use self::inspect::PeerSessions;
 use self::lock_sessions::LockSessions;
+pub(crate) use self::messages::token_of;
 pub(crate) use self::runner::SessionRunner;
 pub(crate) use self::steps::SessionSteps;
 use crate::access::Access;
@@ -57,7 +72,7 @@ pub(crate) struct SessionCount(Weak<LockSessions>);
 impl SessionCount {
     /// Returns the number of open sessions; `None` once the engine has ended.
     pub(crate) fn open(&self) -> Option<usize> {
-        Some(self.0.upgrade()?.with(|state| state.open_sessions()))
+        Some(self.0.upgrade()?.with(|state| state.outbound.pids().count()))
     }
 }
 

@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout, timeout_at};
 
 use super::connection::{SessionConfig, SessionConnection, StepRequest};
+use super::leave_requests::LeaveRequest;
 use super::lock_sessions::LockSessions;
-use super::queue::LeaveRequest;
-use super::session_state::{Batch, SessionId};
-use super::transitions::NextAction;
+use super::messages::{Batch, SessionId};
+use super::outbound::NextAction;
 use crate::error;
 
 /// How much later than the server's own statement timeout a statement counts as overdue.
@@ -44,11 +44,7 @@ type EndReason = Option<Error>;
 
 /// Opens a session and runs it to its end.
 pub(super) async fn run_session(lock_sessions: &LockSessions, config: &SessionConfig, id: SessionId) {
-    let Some(wake) =
-        lock_sessions.with(|state| state.sessions.get(&id).map(|session| Arc::clone(&session.wake)))
-    else {
-        return;
-    };
+    let Some(wake) = lock_sessions.with(|state| state.outbound.waker(id)) else { return };
     // Closes the session in the state also if this future is dropped.
     let mut close = CloseOnDrop { lock_sessions, id, reason: None };
     config.retry_allowed().await;
@@ -60,7 +56,7 @@ pub(super) async fn run_session(lock_sessions: &LockSessions, config: &SessionCo
     .await;
     close.reason = match opened {
         Ok(Ok(connection)) => {
-            lock_sessions.with(|state| state.session_opened(id, connection.pid, sent));
+            lock_sessions.with(|state| state.outbound.session_opened(id, connection.pid, sent));
             SessionTask { lock_sessions, config, id, wake, connection }.run().await
         }
         Ok(Err(error)) => Some(error),
@@ -123,7 +119,7 @@ impl SessionTask<'_> {
             Ok(answer) => {
                 let requests = self.lock_sessions.with(|state| {
                     state.batch_answered(self.id, batch, answer, sent, now());
-                    state.immediate_leave_requests()
+                    state.places.leaving.take_immediate()
                 });
                 if requests.is_empty() { Ok(()) } else { self.leave_queue(requests).await }
             }
@@ -153,7 +149,7 @@ impl SessionTask<'_> {
                 if has_left {
                     state.left_queue(request, now());
                 } else {
-                    state.defer_leave_requests([request]);
+                    state.places.leaving.defer([request]);
                 }
             }
         });
@@ -170,9 +166,9 @@ impl SessionTask<'_> {
         match wait_for_answer(self.lock_sessions, self.id, &mut batch, step).await? {
             Ok(()) => {
                 // The probes of the batch are answered: the session is alive.
-                let probes = Batch { probes: std::mem::take(&mut batch.probes), ..Batch::default() };
+                let probes = std::mem::take(&mut batch.probes);
                 self.lock_sessions.with(|state| {
-                    state.session_alive(self.id, probes, sent);
+                    state.outbound.session_alive(self.id, probes, sent);
                     state.batch_failed(batch, &error, true);
                 });
                 Ok(())
@@ -197,7 +193,7 @@ impl SessionTask<'_> {
                     exception.message = %error,
                     "a session that keeps mutexes refused a question"
                 );
-                self.lock_sessions.with(|state| state.session_alive(self.id, batch, sent));
+                self.lock_sessions.with(|state| state.outbound.session_alive(self.id, batch.probes, sent));
                 Ok(())
             }
             Err(error) => Err(self.connection_lost(batch, error)),
@@ -237,7 +233,7 @@ fn log_end(error: &Error) {
     );
 }
 
-/// Waits for the answer to a statement. If it is overdue, its callers are told, and another session serves
+/// Waits for the answer to a statement. If it is overdue, its callers get their reply, and another session serves
 /// new requests. This session then has the time for which its holds may still be relied on.
 async fn wait_for_answer<T>(
     lock_sessions: &LockSessions,

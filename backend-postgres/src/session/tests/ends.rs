@@ -11,7 +11,7 @@ use stanchion_testbed::servers::PostgresOptions;
 use super::{Process, REQUEST, SECOND, access, connect, in_line, options, server, soon, start};
 use crate::access::Access;
 use crate::session::connection::{SessionConfig, StepRequest, settings};
-use crate::session::session_state::{Batch, ForceUnlockAnswers, TryLock};
+use crate::session::messages::{Batch, ForceUnlockAnswers, TryLock};
 
 /// A request that tries a mutex.
 fn try_lock(name: &str) -> StepRequest {

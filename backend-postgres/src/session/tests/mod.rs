@@ -5,6 +5,7 @@
 mod ends;
 mod force;
 mod holds;
+mod machines;
 mod state;
 mod tokens;
 mod waits;
