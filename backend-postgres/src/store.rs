@@ -15,10 +15,10 @@ use stanchion_core::{
 };
 
 use crate::config::PostgresBuilder;
-use crate::connect::Opened;
 use crate::context::Context;
 use crate::error;
-use crate::link::Link;
+use crate::opened::Opened;
+use crate::pool::Pool;
 use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in, outside_of_transaction};
 
 /// Lease of a transaction's turn: so long a killed process delays the next one. A third of it is the default time limit of a request.
@@ -42,7 +42,7 @@ pub struct PostgresStore {
     opened: Arc<Opened>,
     namespaces: Arc<Namespaces<Arc<Context>>>,
     /// For the tokens of users' transactions.
-    transactions: Arc<Link>,
+    transactions: Arc<Pool>,
 }
 
 impl PostgresStore {
@@ -50,7 +50,7 @@ impl PostgresStore {
         (engine, context): (Engine, Arc<Context>),
         opened: Arc<Opened>,
         namespaces: Arc<Namespaces<Arc<Context>>>,
-        transactions: Arc<Link>,
+        transactions: Arc<Pool>,
     ) -> Self {
         Self { engine, context, opened, namespaces, transactions }
     }
@@ -116,12 +116,12 @@ impl PostgresStore {
     /// of the transaction, also if the store is made from a pool, all of whose connections may have transactions that wait.
     ///
     /// The call waits in the queue of all callers. The transaction's `lock_timeout` limits the wait; without it there
-    /// is no limit, also while the store cannot make a connection of its own, which the log tells as an outage. A circle of such waits and of row locks is found by the server, which ends one of the transactions, unless
+    /// is no limit, also while the store cannot make a connection of its own, which is logged as an outage. A circle of such waits and of row locks is found by the server, which ends one of the transactions, unless
     /// it leads through a guard, or through a call that waits in front of this one: a caller who has the mutex by a guard and waits
     /// for a row of this transaction is waited for until the guard is given up. The same transaction may lock the same mutex again. There is no lease: while the transaction
     /// stays open, it keeps the mutex ([M1] holds as long as the transaction is open, and no longer), so set
     /// `idle_in_transaction_session_timeout`. A `ROLLBACK TO` a savepoint that is older than the lock frees it:
-    /// [`TransactionLock::check`] tells. The end of the transaction wakes nobody: the next waiter asks within
+    /// [`TransactionLock::check`] says whether that happened. The end of the transaction wakes nobody: the next waiter asks within
     /// 300 ms, or 1 s if its process is not the first of the queue.
     ///
     /// The transaction has a short statement twice a second
@@ -243,7 +243,7 @@ impl PostgresStore {
             if !transaction.is_in_transaction() {
                 return Err(outside_of_transaction());
             }
-            let (context, link) = (&*self.context, &self.transactions);
+            let (context, pool) = (&*self.context, &self.transactions);
             let (name, engine) = (Name::new(name)?, &self.engine);
             let by_session = self.session_ttl().is_some();
             let mut turn = MutexOptions::default().label("lock_in");
@@ -251,7 +251,7 @@ impl PostgresStore {
                 turn = turn.ttl(TURN_TTL);
             }
             let mutex = self.mutex_for(Purpose::Transaction, name.as_str(), turn)?;
-            let asked = Asked { context, link, transaction, name, options, engine, by_session, end: None };
+            let asked = Asked { context, pool, transaction, name, options, engine, by_session, end: None };
             Box::pin(lock_in(asked, mutex)).await
         };
         // The turn is taken by another operation, which its errors name.

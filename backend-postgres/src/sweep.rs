@@ -13,7 +13,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::context::Context;
 use crate::error;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::schema::Statement;
 
 /// Minimum and maximum interval between two sweeps.
@@ -29,17 +29,17 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Sweep {
     context: Arc<Context>,
-    link: Arc<Link>,
+    pool: Arc<Pool>,
     statement: Statement,
     interval: Duration,
 }
 
 impl Sweep {
-    pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, pool: Arc<Pool>) -> Self {
         let retention = context.retention;
         let interval = (retention.tokens.min(retention.state) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let statement = context.schema.statement(include_str!("sql/sweep.sql"));
-        Self { context, link, statement, interval }
+        Self { context, pool, statement, interval }
     }
 
     /// Removes one batch and returns its number of rows.
@@ -48,7 +48,7 @@ impl Sweep {
         let encoding = |error| Error::new(ErrorKind::InvalidArgument, "not an argument").with_source(error);
         arguments.add(&*self.context.namespace).map_err(encoding)?;
         arguments.add(MAX_ROWS).map_err(encoding)?;
-        let rows = self.link.rows(&self.statement, arguments).await?;
+        let rows = self.pool.rows(&self.statement, arguments).await?;
         rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(error::unexpected)
     }
 
@@ -105,7 +105,7 @@ mod tests {
             hints: Arc::default(),
         };
         let options: sqlx::postgres::PgConnectOptions = url.parse().unwrap();
-        Sweep::new(Arc::new(context), Arc::new(Link::new(options, 1, Duration::from_secs(2))))
+        Sweep::new(Arc::new(context), Arc::new(Pool::new(options, 1, Duration::from_secs(2))))
     }
 
     #[tokio::test]

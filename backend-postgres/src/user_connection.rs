@@ -6,8 +6,8 @@ use sqlx::{Connection, PgConnection, Postgres};
 use stanchion_core::Result;
 use tokio::runtime::Handle;
 
+use crate::address::address;
 use crate::error;
-use crate::hosts::address;
 
 /// A connection of the user's pool. Dropped without [`give_back`](Self::give_back), it is closed: its session may have
 /// a request under way.

@@ -17,7 +17,7 @@ pub(super) struct Attempts(HashMap<Name, LockAttempt>);
 /// A try on behalf of all requests for the mutex. It has at least one request.
 #[derive(Debug)]
 pub(super) struct LockAttempt {
-    /// The number of the attempt, which tells its answer from the late answer to an earlier one.
+    /// The number of the attempt, which distinguishes its answer from the late answer to an earlier one.
     pub(super) number: u64,
     sent: bool,
     /// Whether the try reads which ticket is the first in the queue; otherwise it reads only whether there is

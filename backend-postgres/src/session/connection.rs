@@ -12,10 +12,11 @@ use stanchion_core::{Error, ErrorKind, Name, Result, Ttl};
 use super::application_name::application_name;
 use super::messages::{Batch, BatchAnswer, ForceUnlockAnswers, ForceUnlockRequest, TryAnswer};
 use super::timing::idle_session_timeout;
-use crate::access::{self, Access};
+use crate::connector::Connector;
 use crate::context::{Context, micros};
-use crate::error;
+use crate::error::{self, PROTOCOL};
 use crate::schema::Statement;
+use crate::session_settings::{LOCK_WAIT, SEARCH_PATH};
 use crate::steps::{PlaceToLeave, leave_arguments, ticket, uuid};
 
 /// Interval, in ms, at which the server checks whether the client of a session is still connected.
@@ -23,7 +24,7 @@ const CLIENT_CHECK_INTERVAL: &str = "250";
 
 /// What all lock sessions of a process share: server, names, settings and statements.
 pub(super) struct SessionConfig {
-    access: Access,
+    connector: Connector,
     application: String,
     namespace: String,
     process: ProcessId,
@@ -136,7 +137,7 @@ pub(super) fn settings(ttl: Ttl) -> Vec<(&'static str, String)> {
         ("idle_session_timeout", idle.clone()),
         // Advisory locks are tried and never wait, so this concerns tables alone: a table that another
         // session has locked delays no hold.
-        ("lock_timeout", millis(access::LOCK_WAIT).to_string()),
+        ("lock_timeout", millis(LOCK_WAIT).to_string()),
         ("default_transaction_isolation", text("read committed")),
         ("synchronous_commit", text("off")),
         ("jit", text("off")),
@@ -145,21 +146,21 @@ pub(super) fn settings(ttl: Ttl) -> Vec<(&'static str, String)> {
         ("tcp_keepalives_interval", seconds),
         ("tcp_keepalives_count", text("4")),
         ("tcp_user_timeout", idle),
-        ("search_path", text(access::SEARCH_PATH)),
+        ("search_path", text(SEARCH_PATH)),
     ]
 }
 
 impl SessionConfig {
     /// Returns the address of the server, for errors.
     pub(super) fn address(&self) -> String {
-        self.access.address()
+        self.connector.address()
     }
 
-    pub(super) fn new(context: &Context, access: &Access, ttl: Ttl, process: ProcessId) -> Self {
+    pub(super) fn new(context: &Context, connector: &Connector, ttl: Ttl, process: ProcessId) -> Self {
         let statement = |text| context.schema.statement(text);
         Self {
-            access: access.clone(),
-            application: application_name(&access.options(), context.process),
+            connector: connector.clone(),
+            application: application_name(&connector.options(), context.process),
             namespace: context.namespace.as_ref().to_owned(),
             process,
             settings: settings(ttl),
@@ -177,30 +178,24 @@ impl SessionConfig {
 
     /// Waits until a session may be opened, shortly after an attempt to connect that failed (C28).
     pub(super) async fn retry_allowed(&self) {
-        self.access.hosts().due().await;
+        self.connector.due().await;
     }
 
     /// Returns the timeout of opening a session, if a statement may take `timeout`.
     pub(super) fn open_timeout(&self, timeout: Duration) -> Duration {
-        self.access.hosts().timeout_of_all(timeout)
+        self.connector.timeout_of_all(timeout)
     }
 
     /// Returns whether another host takes writes in place of the session's, so that the session must end.
     pub(super) fn is_superseded(&self, connection: &SessionConnection) -> bool {
-        self.access.hosts().must_take_writes() && self.access.hosts().have_moved(connection.host)
+        self.connector.must_take_writes() && self.connector.has_moved(connection.host)
     }
 
     /// Searches in the background for another host that takes writes, if the store may use one. `timeout` is
-    /// that of one host.
+    /// that of one server.
     pub(super) fn search_writable_host(&self, timeout: Duration) {
-        let (access, hosts) = (self.access.clone(), self.access.hosts());
-        let timeout = hosts.timeout_of_each(timeout);
-        if hosts.must_take_writes() {
-            hosts.look(async move {
-                let connect =
-                    access.connect::<PgConnection>(timeout, ErrorKind::Unavailable, |options| options);
-                access.hosts().attempt(connect).await
-            });
+        if self.connector.must_take_writes() {
+            self.connector.search(self.connector.timeout_of_each(timeout));
         }
     }
 
@@ -213,11 +208,10 @@ impl SessionConfig {
         let settings: Vec<_> = self.settings.iter().cloned().chain([statement_timeout]).collect();
         let configure =
             |options: PgConnectOptions| options.application_name(&self.application).options(settings.clone());
-        let hosts = self.access.hosts();
-        let connect = self.access.connect(hosts.timeout_of_each(timeout), ErrorKind::Unavailable, configure);
-        let made = hosts.attempt(connect).await?;
-        let (connection, host) =
-            made.ok_or_else(|| Error::unanswered(access::PROTOCOL).at(&self.address()))?;
+        let limit = self.connector.timeout_of_each(timeout);
+        let connect = self.connector.connect_as(limit, ErrorKind::Unavailable, configure);
+        let made = self.connector.attempt_if_due(connect).await?;
+        let (connection, host) = made.ok_or_else(|| Error::unanswered(PROTOCOL).at(&self.address()))?;
         let (names, values): (Vec<_>, Vec<_>) = settings.into_iter().unzip();
         let opened = async {
             let mut connection = SessionConnection { connection, host, pid: 0 };

@@ -16,7 +16,7 @@ use super::messages::token_of;
 use super::reply::wait_for_reply;
 use crate::context::Context;
 use crate::error;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::schema::Statement;
 use crate::steps::ticket;
 
@@ -28,7 +28,7 @@ const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The statements about lock sessions of other processes.
 #[derive(Debug)]
 pub(super) struct PeerSessions {
-    link: Arc<Link>,
+    pool: Arc<Pool>,
     namespace: Arc<str>,
     holders: Statement,
     force_unlock: Statement,
@@ -38,10 +38,10 @@ pub(super) struct PeerSessions {
 }
 
 impl PeerSessions {
-    pub(super) fn new(context: &Context, link: Arc<Link>) -> Self {
+    pub(super) fn new(context: &Context, pool: Arc<Pool>) -> Self {
         let statement = |text| context.schema.statement(text);
         Self {
-            link,
+            pool,
             namespace: Arc::clone(&context.namespace),
             holders: statement(include_str!("../sql/session_holders.sql")),
             force_unlock: statement(include_str!("../sql/session_evict.sql")),
@@ -60,7 +60,7 @@ impl PeerSessions {
 
     /// Returns the lock sessions of other processes that hold a mutex, with the records of their holds.
     async fn peer_holders(&self, lock_sessions: &LockSessions, name: &Name) -> Result<Vec<(i32, Holder)>> {
-        let rows = self.link.rows(&self.holders, self.arguments(name)?).await?;
+        let rows = self.pool.rows(&self.holders, self.arguments(name)?).await?;
         let own_pids = lock_sessions.with(|state| state.outbound.pids().collect::<Vec<_>>());
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
@@ -147,7 +147,7 @@ impl PeerSessions {
     async fn unlock_answers(&self, name: &Name, requests: Vec<i64>) -> Result<(Vec<i64>, Vec<i32>)> {
         let mut arguments = self.arguments(name)?;
         add(&mut arguments, requests)?;
-        let rows = self.link.rows(&self.answers, arguments).await?;
+        let rows = self.pool.rows(&self.answers, arguments).await?;
         let row = rows.first().ok_or_else(error::unexpected)?;
         let silent: Option<_> = row.try_get(0).map_err(|_| error::unexpected())?;
         let later: Option<_> = row.try_get(1).map_err(|_| error::unexpected())?;
@@ -169,12 +169,12 @@ impl PeerSessions {
     where
         T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
     {
-        let rows = self.link.rows(statement, arguments).await?;
+        let rows = self.pool.rows(statement, arguments).await?;
         rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(error::unexpected)
     }
 
     pub(super) async fn ping(&self) -> Result<()> {
-        self.link.rows(&self.ping, PgArguments::default()).await.map(drop)
+        self.pool.rows(&self.ping, PgArguments::default()).await.map(drop)
     }
 }
 

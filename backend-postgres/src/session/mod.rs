@@ -61,7 +61,7 @@ use self::lock_sessions::LockSessions;
 pub(crate) use self::messages::token_of;
 pub(crate) use self::runner::SessionRunner;
 pub(crate) use self::steps::SessionSteps;
-use crate::access::Access;
+use crate::connector::Connector;
 use crate::context::Context;
 use crate::steps::PostgresSteps;
 
@@ -78,18 +78,18 @@ impl SessionCount {
 
 /// Returns the steps for callers and for the engine, the background task that the engine has to run for them,
 /// and the count of open sessions. `callers` and `own` are the steps of the queue and of the turns of users'
-/// transactions. `places` is the process id under which places in the queue are stored. `access` leads to the
-/// server, and `ttl` is the lease of every hold.
+/// transactions. `places` is the process id under which places in the queue are stored. `connector` leads to
+/// the server, and `ttl` is the lease of every hold.
 pub(crate) fn sessions(
     context: &Context,
     (callers, own): (&PostgresSteps, &PostgresSteps),
     places: ProcessId,
-    access: &Access,
+    connector: &Connector,
     ttl: Ttl,
 ) -> ([SessionSteps; 2], SessionRunner, SessionCount) {
     let lock_sessions = Arc::new(LockSessions::new(ttl, own.link().request_timeout(), places));
     let count = SessionCount(Arc::downgrade(&lock_sessions));
-    let config = Arc::new(SessionConfig::new(context, access, ttl, places));
+    let config = Arc::new(SessionConfig::new(context, connector, ttl, places));
     let steps = [callers, own].map(|turns| SessionSteps {
         lock_sessions: Arc::clone(&lock_sessions),
         // Callers and the engine use their own connections: the engine's would need more connections if

@@ -14,7 +14,7 @@ use stanchion_core::{Error, ErrorKind, FencingToken, GrantId, Name, Result, Tick
 pub(crate) use self::turn::lock_in;
 use crate::context::Context;
 use crate::error;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::schema::Statement;
 use crate::steps::StatementArguments;
 
@@ -108,7 +108,7 @@ impl LockInOptions {
 pub(crate) struct Asked<'a> {
     pub(crate) context: &'a Context,
     /// It leads to the store's database.
-    pub(crate) link: &'a Arc<Link>,
+    pub(crate) pool: &'a Arc<Pool>,
     pub(crate) transaction: &'a mut PgConnection,
     pub(crate) name: Name,
     pub(crate) options: LockInOptions,
@@ -138,18 +138,18 @@ impl Asked<'_> {
         })
     }
 
-    /// Runs a statement over the store's own link. If somebody else has a row locked, it is sent again until the caller's time
+    /// Runs a statement over the store's own pool. If somebody else has a row locked, it is sent again until the caller's time
     /// or that of a request is over.
     async fn beside(
         &self,
         text: &'static str,
         add: impl Fn(StatementArguments) -> StatementArguments,
     ) -> Result<PgRow> {
-        let limit = now() + self.link.request_timeout();
+        let limit = now() + self.pool.request_timeout();
         let end = self.end.map_or(limit, |end| end.min(limit));
         loop {
             let (statement, arguments) = self.request(text, &add)?;
-            let sent = self.link.rows_of_call(&statement, arguments, limit);
+            let sent = self.pool.rows_of_call(&statement, arguments, limit);
             match Box::pin(self.engine.on_own_connections(sent)).await {
                 Err(error) if error::is_locked(&error) && !self.options.waits_not && now() < end => {
                     sleep(PAUSE).await;

@@ -124,7 +124,7 @@ async fn checked(asked: &mut Asked<'_>, turn: Option<Ticket>, backend: i32) -> R
     let row = asked.beside(check, |arguments| arguments.with(turn.map(uuid)).with(backend)).await?;
     match column::<i64>(&row, 0)? {
         -2 => {
-            // It is there, but not here; or the session has ended, which this tells.
+            // It is there, but not here; or the session has ended, which this error says.
             let holds = include_str!("../sql/session_holds_in.sql");
             let row = asked.in_transaction(holds, |arguments| arguments).await?;
             Err(if column(&row, 0)? { other_database() } else { turn_ended() })

@@ -7,7 +7,7 @@ use stanchion_conformance::support::{eventually, within};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::*;
-use crate::access::{Access, LOCK_WAIT, Settings, Way};
+use crate::session_settings::SessionSettings;
 
 /// Timeout of a source whose requests end by it.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -28,9 +28,8 @@ fn wake(server: &PostgresServer) -> PostgresWake {
 }
 
 fn wake_within(server: &PostgresServer, request_timeout: Duration) -> PostgresWake {
-    let access = Access::from(server.url().parse::<PgConnectOptions>().unwrap());
-    let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
-    let listener = Listener::new(Some(Sessions { access, settings }));
+    let connector = Connector::from(server.url().parse::<PgConnectOptions>().unwrap());
+    let listener = Listener::new(Some(connector.with(SessionSettings::new(request_timeout))));
     PostgresWake::new(&listener, [ProcessId::random()], Arc::default())
 }
 
@@ -73,15 +72,15 @@ async fn c14_hints_come_and_silence_ends_within_a_second() {
     notify(&server, &wake, &format!("{one},{other}"));
     notify(&server, &wake, &other.to_string());
     // A hint that comes late is returned by a later call.
-    let mut told = hints(&wake).await;
-    while told.len() < 3 {
-        told.extend(hints(&wake).await);
+    let mut hinted = hints(&wake).await;
+    while hinted.len() < 3 {
+        hinted.extend(hints(&wake).await);
     }
-    assert_eq!(told, [one, other, other]);
+    assert_eq!(hinted, [one, other, other]);
 }
 
 #[tokio::test]
-async fn c14_a_connection_that_breaks_is_told_and_made_anew() {
+async fn c14_a_connection_that_breaks_is_reported_and_made_anew() {
     let server = server();
     let wake = wake(&server);
     assert_eq!(wake.next().await.unwrap(), []);
@@ -102,7 +101,7 @@ async fn c14_a_connection_that_breaks_is_told_and_made_anew() {
 }
 
 #[tokio::test]
-async fn c17_a_silent_link_is_given_up_in_a_bounded_time() {
+async fn c17_a_silent_connection_is_given_up_in_a_bounded_time() {
     let server = server();
     let wake = wake_within(&server, TIMEOUT);
     works(&wake).await;
@@ -117,7 +116,7 @@ async fn c17_a_silent_link_is_given_up_in_a_bounded_time() {
 
 /// A namespace begins or ends while the server does not answer.
 #[tokio::test]
-async fn c17_a_link_that_falls_silent_with_a_change_is_given_up_in_a_bounded_time() {
+async fn c17_a_connection_that_falls_silent_with_a_change_is_given_up_in_a_bounded_time() {
     let server = server();
     let wake = wake_within(&server, TIMEOUT);
     works(&wake).await;
@@ -129,8 +128,8 @@ async fn c17_a_link_that_falls_silent_with_a_change_is_given_up_in_a_bounded_tim
     works(&wake).await;
     let ticket = Ticket::random();
     notify(&server, &other, &ticket.to_string());
-    let (told, ()) = tokio::join!(hints(&other), works(&wake));
-    assert_eq!(told, [ticket]);
+    let (hinted, ()) = tokio::join!(hints(&other), works(&wake));
+    assert_eq!(hinted, [ticket]);
 }
 
 /// Whoever waits first waits for all namespaces of the store; when it ends, the others go on with its connection, and lose nothing.

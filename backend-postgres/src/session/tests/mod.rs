@@ -24,10 +24,10 @@ use stanchion_core::spi::{Purpose, Steps};
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Name, Result, Ticket, Ttl};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
-use crate::access::Access;
+use crate::connector::Connector;
 use crate::context::{Context, Retention};
-use crate::link::{Link, Source};
 use crate::migrate::schema_sql;
+use crate::pool::Pool;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in};
@@ -43,7 +43,7 @@ const GRACE: Duration = Duration::from_secs(1);
 struct Process {
     engine: Engine,
     context: Arc<Context>,
-    link: Arc<Link>,
+    pool: Arc<Pool>,
     ttl: Duration,
 }
 
@@ -51,7 +51,7 @@ fn options(server: &PostgresServer) -> PgConnectOptions {
     server.url().parse().unwrap()
 }
 
-fn access(server: &PostgresServer) -> Access {
+fn connector(server: &PostgresServer) -> Connector {
     options(server).into()
 }
 
@@ -105,31 +105,32 @@ impl Process {
             hints: Arc::default(),
         });
         let steps = || {
-            let link = Link::new(options(server), 2, request_timeout);
-            PostgresSteps::new(Arc::clone(&context), Arc::new(link))
+            let pool = Pool::new(options(server), 2, request_timeout);
+            PostgresSteps::new(Arc::clone(&context), Arc::new(pool))
         };
         let (callers, own, places) = (steps(), steps(), Ticket::random());
         let lease = Ttl::new(ttl).unwrap();
-        let (steps, chore, _) = super::sessions(&context, (&callers, &own), places, &access(server), lease);
+        let (steps, chore, _) =
+            super::sessions(&context, (&callers, &own), places, &connector(server), lease);
         let [callers_steps, own_steps] = steps.map(|steps| Steps::new(Arc::new(steps), request_timeout));
-        let Source::Own(sessions) = Source::from(options(server)) else { unreachable!() };
         let processes = vec![context.process, places];
-        let wake = PostgresWake::new(&Listener::new(Some(sessions)), processes, Arc::clone(&context.hints));
+        let wake =
+            PostgresWake::new(&Listener::new(Some(connector(server))), processes, Arc::clone(&context.hints));
         let background = Background::new(own_steps);
         let own = Background { chores: vec![Arc::new(chore)], wake: Some(Arc::new(wake)), ..background };
         let mut capabilities = Capabilities::full("postgres", MutexMode::Session);
         capabilities.detach = false;
-        let link = Arc::clone(callers.link());
-        Self { engine: Engine::start(capabilities, callers_steps, own).unwrap(), context, link, ttl }
+        let pool = Arc::clone(callers.link());
+        Self { engine: Engine::start(capabilities, callers_steps, own).unwrap(), context, pool, ttl }
     }
 
     async fn lock_in(&self, transaction: &mut PgConnection, name: &str) -> Result<TransactionLock> {
         let turn = MutexOptions::default().ttl(self.ttl);
         let mutex = self.engine.mutex_for(Purpose::Transaction, name, turn)?;
         let name = Name::new(name)?;
-        let (context, link, engine) = (&*self.context, &self.link, &self.engine);
+        let (context, pool, engine) = (&*self.context, &self.pool, &self.engine);
         let options = LockInOptions::default();
-        let asked = Asked { context, link, transaction, name, options, engine, by_session: true, end: None };
+        let asked = Asked { context, pool, transaction, name, options, engine, by_session: true, end: None };
         lock_in(asked, mutex).await.map(Option::unwrap)
     }
 

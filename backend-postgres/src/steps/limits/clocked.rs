@@ -13,8 +13,8 @@ use stanchion_testbed::servers;
 use tokio::sync::Mutex;
 
 use crate::context::{Context, Retention};
-use crate::link::Link;
 use crate::migrate::schema_sql;
+use crate::pool::Pool;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 
@@ -42,7 +42,7 @@ impl Clocked {
             retention: Retention { tokens: hour, state: hour },
             hints: Arc::default(),
         };
-        let link = Link::new(options, 16, Duration::from_secs(60));
+        let link = Pool::new(options, 16, Duration::from_secs(60));
         let steps = PostgresSteps::new(Arc::new(context), Arc::new(link));
         let clocked = Self { steps, schema, raw: Mutex::new(raw) };
         clocked

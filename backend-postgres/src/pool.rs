@@ -3,26 +3,24 @@
 
 mod attempt;
 mod failed;
-mod source;
+mod runtime_connections;
 
 use std::fmt;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
-use stanchion_core::runtime::RuntimeMark;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use self::attempt::{Attempt, Awaited, Standing};
-use self::failed::{Failed, unconnected};
-pub(crate) use self::source::Source;
+use self::attempt::{Attempt, Awaited};
+use self::failed::Failed;
+use self::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
+use crate::connector::Connector;
 use crate::error;
 use crate::schema::Statement;
 use crate::user_connection::UserConnection;
@@ -34,8 +32,10 @@ const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
 ///
 /// A connection is driven by the runtime that made it and works only while that runtime does, so each runtime has
 /// connections of its own. The engine lets two at most make requests: one of callers, and its own.
-pub(crate) struct Link {
-    source: Source,
+pub(crate) struct Pool {
+    connector: Connector,
+    /// The user's pool, if requests borrow its connections.
+    user_pool: Option<PgPool>,
     connections: usize,
     request_timeout: Duration,
     /// The statement that begins each transaction behind a pooler, where sessions cannot be set up.
@@ -44,41 +44,19 @@ pub(crate) struct Link {
     engine: Option<Id>,
     /// Whether connections keep prepared statements. If they do, each statement is prepared once for each connection.
     keeps_statements: AtomicBool,
-    lanes: Mutex<Vec<(Id, Arc<Lane>)>>,
+    runtimes: Mutex<Vec<(Id, Arc<RuntimeConnections>)>>,
 }
 
-/// The connections of one runtime.
-struct Lane {
-    /// Counts how many more connections may be in use.
-    permits: Semaphore,
-    idle: Mutex<Vec<Idle>>,
-    /// Attempts to connect that no caller waits for at the moment.
-    attempts: Mutex<Vec<Attempt>>,
-    runtime: RuntimeMark,
-}
-
-struct Idle {
-    connection: PgConnection,
-    /// `None` after a request whose caller went away: its answer has not been read yet.
-    since: Option<Instant>,
-}
-
-/// A connection in use.
-enum Open {
-    Own(PgConnection),
-    User(UserConnection),
-}
-
-/// A connection with a request under way. If the caller's future is dropped, a connection of the link's own is kept.
+/// A connection with a request under way. If the caller's future is dropped, a connection of the pool's own is kept.
 /// The rest of the answer is read before its next use: the server ends the statement within its own timeout.
 struct UnderWay<'a> {
-    open: Option<Open>,
-    link: &'a Link,
-    lane: &'a Lane,
+    open: Option<OpenConnection>,
+    pool: &'a Pool,
+    local: &'a RuntimeConnections,
 }
 
 impl UnderWay<'_> {
-    fn end(mut self) -> Option<Open> {
+    fn end(mut self) -> Option<OpenConnection> {
         self.open.take()
     }
 }
@@ -86,8 +64,8 @@ impl UnderWay<'_> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         // A transaction that was begun and not ended is closed with its connection: the server rolls it back.
-        if let (Some(Open::Own(connection)), None) = (self.open.take(), &self.link.begin) {
-            self.link.keep(self.lane, Idle { connection, since: None });
+        if let (Some(OpenConnection::Own(connection)), None) = (self.open.take(), &self.pool.begin) {
+            self.local.keep(Idle { connection, since: None });
         }
     }
 }
@@ -101,17 +79,22 @@ impl Drop for Request {
     }
 }
 
-impl Link {
-    /// Makes a link of at most `connections` connections of each runtime. It connects when it is used.
-    pub(crate) fn new(source: impl Into<Source>, connections: usize, request_timeout: Duration) -> Self {
+impl Pool {
+    /// Makes a pool of at most `connections` connections of each runtime. It connects when it is used.
+    pub(crate) fn new(
+        connector: impl Into<Connector>,
+        connections: usize,
+        request_timeout: Duration,
+    ) -> Self {
         Self {
-            source: source.into(),
+            connector: connector.into(),
+            user_pool: None,
             connections,
             request_timeout,
             begin: None,
             engine: None,
             keeps_statements: AtomicBool::new(true),
-            lanes: Mutex::default(),
+            runtimes: Mutex::default(),
         }
     }
 
@@ -124,6 +107,24 @@ impl Link {
         self
     }
 
+    /// Has requests borrow the connections of the user's pool, except on the engine's runtime: a connection that it drives ends
+    /// with the store, and the user's pool must get none.
+    #[must_use]
+    pub(crate) fn borrowing(mut self, pool: &PgPool) -> Self {
+        self.user_pool = Some(pool.clone());
+        self
+    }
+
+    /// Returns the user's pool, if requests on the current runtime borrow from it.
+    fn user_pool(&self) -> Option<&PgPool> {
+        self.user_pool.as_ref().filter(|_| !self.is_on_engine())
+    }
+
+    /// Returns whether this is the engine's runtime, where the requests of many runtimes are made.
+    fn is_on_engine(&self) -> bool {
+        self.engine.is_some() && self.engine == Handle::try_current().ok().map(|current| current.id())
+    }
+
     /// Names the runtime on which the requests of many runtimes share a few connections.
     #[must_use]
     pub(crate) fn shared_on(mut self, engine: Option<Id>) -> Self {
@@ -133,9 +134,8 @@ impl Link {
 
     /// Returns the number of open connections; one in use is open, or is being made.
     pub(crate) fn open_connections(&self) -> usize {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |lane: &Lane| lane.idle().len() + self.connections - lane.permits.available_permits();
-        lanes.iter().map(|(_, lane)| of(lane)).sum()
+        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        runtimes.iter().map(|(_, local)| local.open()).sum()
     }
 
     /// Returns the timeout of a request.
@@ -145,10 +145,8 @@ impl Link {
 
     /// Takes over idle connections that this runtime made.
     pub(crate) fn take_over(&self, connections: impl IntoIterator<Item = PgConnection>) {
-        if let (Source::Own(_), Ok(lane)) = (&self.source, self.lane()) {
-            let since = Some(now());
-            let taken = connections.into_iter().take(self.connections);
-            lane.idle().extend(taken.map(|connection| Idle { connection, since }));
+        if let (None, Ok(local)) = (&self.user_pool, self.local()) {
+            connections.into_iter().for_each(|connection| local.put_back(OpenConnection::Own(connection)));
         }
     }
 
@@ -172,37 +170,37 @@ impl Link {
         arguments: PgArguments,
         end: Instant,
     ) -> Result<Vec<PgRow>> {
-        let lane = self.lane()?;
+        let local = self.local()?;
         let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request timeout");
-        let _permit = timeout_at(end, lane.permits.acquire()).await.map_err(late)?;
-        let open = timeout_at(end, self.open(&lane)).await;
-        let open = Some(open.map_err(|_| unconnected(&self.source))??);
-        let mut under_way = UnderWay { open, link: self, lane: &lane };
+        let _permit = timeout_at(end, local.permits.acquire()).await.map_err(late)?;
+        let open = timeout_at(end, self.open(&local)).await;
+        let open = Some(open.map_err(|_| self.unconnected())??);
+        let mut under_way = UnderWay { open, pool: self, local: &local };
         let (mut sent, began) = (false, now());
         let answer = timeout_at(end, self.send(&mut under_way.open, statement, arguments, &mut sent)).await;
         let open = under_way.end();
         match answer {
             Ok(Ok(rows)) => {
-                self.put_back(&lane, open);
+                open.into_iter().for_each(|open| local.put_back(open));
                 Ok(rows)
             }
             Ok(Err(Failed { error, intact })) => {
                 if intact {
-                    self.put_back(&lane, open);
+                    open.into_iter().for_each(|open| local.put_back(open));
                 } else {
-                    lane.idle().clear();
+                    local.idle().clear();
                 }
                 Err(error)
             }
             Err(_) => {
                 match open {
                     // The request had little time, so its end says nothing about the connections.
-                    Some(Open::Own(connection))
+                    Some(OpenConnection::Own(connection))
                         if self.begin.is_none() && began.elapsed() < self.request_timeout / 4 =>
                     {
-                        self.keep(&lane, Idle { connection, since: None });
+                        local.keep(Idle { connection, since: None });
                     }
-                    _ => lane.idle().clear(),
+                    _ => local.idle().clear(),
                 }
                 let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
                 Err(Error::new(kind, "no answer within the request timeout"))
@@ -225,12 +223,11 @@ impl Link {
         arguments: PgArguments,
         end: Instant,
     ) -> Result<Vec<PgRow>> {
-        let current = Handle::try_current().ok().map(|current| current.id());
-        if self.engine.is_none() || self.engine != current {
+        if !self.is_on_engine() {
             return self.rows_by(statement, arguments, end).await;
         }
-        let (link, statement) = (Arc::clone(self), statement.clone());
-        let task = tokio::spawn(async move { link.rows_by(&statement, arguments, end).await });
+        let (pool, statement) = (Arc::clone(self), statement.clone());
+        let task = tokio::spawn(async move { pool.rows_by(&statement, arguments, end).await });
         let mut request = Request(task);
         let gone = |_| Error::new(ErrorKind::Unknown, "the engine's thread has ended");
         (&mut request.0).await.map_err(gone)?
@@ -239,12 +236,14 @@ impl Link {
     /// Sends a statement. Sets `sent` before the server may execute it.
     async fn send(
         &self,
-        open: &mut Option<Open>,
+        open: &mut Option<OpenConnection>,
         statement: &Statement,
         arguments: PgArguments,
         sent: &mut bool,
     ) -> std::result::Result<Vec<PgRow>, Failed> {
-        let Some(connection) = open.as_mut().and_then(Open::connection) else { return Err(Failed::gone()) };
+        let Some(connection) = open.as_mut().and_then(OpenConnection::connection) else {
+            return Err(Failed::gone());
+        };
         let query = sqlx::query_with(statement.sql(), arguments);
         if let Some(begin) = &self.begin {
             raw_sql(begin.clone()).execute(&mut *connection).await.map_err(Failed::uncommitted)?;
@@ -271,22 +270,29 @@ impl Link {
         Ok(rows)
     }
 
-    async fn open(&self, lane: &Lane) -> Result<Open> {
-        let sessions = match self.source.pool() {
-            Ok(pool) => return Ok(Open::User(UserConnection::acquire(pool).await?)),
-            Err(sessions) => sessions,
-        };
-        lane.take_ended_attempts();
-        let idle = lane.idle().pop();
+    /// Returns the error of a request for which no connection was made in time.
+    fn unconnected(&self) -> Error {
+        match self.user_pool() {
+            None => self.connector.unconnected(),
+            Some(_) => Error::new(ErrorKind::Unavailable, "the pool had no connection in time"),
+        }
+    }
+
+    async fn open(&self, local: &RuntimeConnections) -> Result<OpenConnection> {
+        if let Some(pool) = self.user_pool() {
+            return Ok(OpenConnection::User(UserConnection::acquire(pool).await?));
+        }
+        local.take_ended_attempts();
+        let idle = local.idle().pop();
         if let Some(Idle { connection, since }) = idle {
             if since.is_some_and(|since| now() - since < MAX_UNCHECKED_IDLE) {
-                return Ok(Open::Own(connection));
+                return Ok(OpenConnection::Own(connection));
             }
             // Kept if the caller goes away during the ping.
-            let mut asked = UnderWay { open: Some(Open::Own(connection)), link: self, lane };
+            let mut asked = UnderWay { open: Some(OpenConnection::Own(connection)), pool: self, local };
             let pinged = match &mut asked.open {
-                Some(Open::Own(connection)) => {
-                    timeout(self.request_timeout / 4, sessions.access.hosts().ask(connection)).await
+                Some(OpenConnection::Own(connection)) => {
+                    timeout(self.request_timeout / 4, self.connector.ask(connection)).await
                 }
                 _ => Ok(Ok(None)),
             };
@@ -296,101 +302,44 @@ impl Link {
             // A broken connection: the others are likely broken, too. After a caller went away it may only be a slow
             // statement.
             if since.is_some() {
-                lane.idle().clear();
+                local.idle().clear();
             }
         }
         loop {
             // Each caller makes one attempt at a time, and none while an earlier one is left over: there are never too
             // many.
-            let left = lane.attempts().pop();
+            let left = local.attempts().pop();
             let was_left = left.is_some();
-            let attempt = Some(left.unwrap_or_else(|| Attempt::begin(sessions)));
-            match (Awaited { attempt, lane }).end().await {
-                Ok(Some(connection)) => return Ok(Open::Own(connection)),
+            let attempt = Some(left.unwrap_or_else(|| Attempt::begin(&self.connector)));
+            match (Awaited { attempt, local }).end().await {
+                Ok(Some(connection)) => return Ok(OpenConnection::Own(connection)),
                 Ok(None) => {}
                 // The attempt began earlier: its error may not apply any more.
-                Err(_) if was_left => sessions.access.hosts().due().await,
+                Err(_) if was_left => self.connector.due().await,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Puts a connection back after the end of its request.
-    fn put_back(&self, lane: &Lane, open: Option<Open>) {
-        match open {
-            Some(Open::Own(connection)) => self.keep(lane, Idle { connection, since: Some(now()) }),
-            Some(Open::User(connection)) => connection.give_back(),
-            None => {}
-        }
-    }
-
-    /// Keeps a connection. A connection whose answer was not read yet is the last one to be used again.
-    fn keep(&self, lane: &Lane, connection: Idle) {
-        let mut idle = lane.idle();
-        if idle.len() < self.connections {
-            let at = if connection.since.is_some() { idle.len() } else { 0 };
-            idle.insert(at, connection);
-        }
-    }
-
-    fn lane(&self) -> Result<Arc<Lane>> {
+    fn local(&self) -> Result<Arc<RuntimeConnections>> {
         let runtime = Handle::try_current()
             .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
             .id();
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, lane)) = lanes.iter().find(|(id, _)| *id == runtime) {
-            return Ok(Arc::clone(lane));
+        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, local)) = runtimes.iter().find(|(id, _)| *id == runtime) {
+            return Ok(Arc::clone(local));
         }
-        lanes.retain(|(_, lane)| lane.runtime.is_there() || Arc::strong_count(lane) > 1);
-        let lane = Arc::new(Lane::new(self.connections));
-        lanes.push((runtime, Arc::clone(&lane)));
-        Ok(lane)
+        runtimes.retain(|(_, local)| local.is_driven() || Arc::strong_count(local) > 1);
+        let local = Arc::new(RuntimeConnections::new(self.connections));
+        runtimes.push((runtime, Arc::clone(&local)));
+        Ok(local)
     }
 }
 
-impl Lane {
-    /// Makes a lane of the runtime that it is called on.
-    fn new(connections: usize) -> Self {
-        let permits = Semaphore::new(connections);
-        Self { permits, idle: Mutex::default(), attempts: Mutex::default(), runtime: RuntimeMark::leave() }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn attempts(&self) -> MutexGuard<'_, Vec<Attempt>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes over the connections of attempts that ended while no caller waited for them.
-    fn take_ended_attempts(&self) {
-        let mut attempts = self.attempts();
-        for attempt in mem::take(&mut *attempts) {
-            match attempt.standing() {
-                Standing::UnderWay(attempt) => attempts.push(attempt),
-                Standing::Made(connection, since) => {
-                    self.idle().push(Idle { connection, since: Some(since) });
-                }
-                Standing::Failed => {}
-            }
-        }
-    }
-}
-
-impl Open {
-    fn connection(&mut self) -> Option<&mut PgConnection> {
-        match self {
-            Self::Own(connection) => Some(connection),
-            Self::User(connection) => connection.connection(),
-        }
-    }
-}
-
-impl fmt::Debug for Link {
+impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("source", &self.source)
+        f.debug_struct("Pool")
+            .field("connector", &self.connector)
             .field("request_timeout", &self.request_timeout)
             .finish_non_exhaustive()
     }
