@@ -4,15 +4,14 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use sqlx::postgres::PgArguments;
-use sqlx::{Arguments, PgConnection, Row};
+use sqlx::{PgConnection, Row};
 use stanchion_core::engine::{Background, Begun};
 #[cfg(feature = "bloom")]
 use stanchion_core::spi::BloomSteps;
 use stanchion_core::spi::{
     Chore, GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource,
 };
-use stanchion_core::{Capabilities, Error, MutexMode, Result, Ttl};
+use stanchion_core::{Capabilities, MutexMode, Result, Ttl};
 use tokio::runtime::Id;
 
 use crate::check::{self, Expected};
@@ -24,8 +23,8 @@ use crate::pool::Pool;
 use crate::schema::{LAYOUT, Schema};
 use crate::session::{self, SessionCount};
 use crate::session_settings::Route;
-use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Dispatch;
+use crate::steps::{PostgresSteps, StatementArguments};
 use crate::sweep::Sweep;
 use crate::wake::{Listener, PostgresWake};
 
@@ -215,13 +214,8 @@ fn callers(
 async fn open_namespace(pool: &Pool, context: &Context, mode: MutexMode, ours: bool) -> Result<()> {
     let wanted = check::written(mode);
     let statement = context.schema.statement(include_str!("sql/namespace.sql"));
-    let mut arguments = PgArguments::default();
-    let added = arguments
-        .add(&*context.namespace)
-        .and_then(|()| arguments.add(wanted))
-        .and_then(|()| arguments.add(LAYOUT));
-    added.map_err(|error| Error::invalid_argument("not an argument").with_source(error))?;
-    let rows = pool.rows(&statement, arguments).await.map_err(error::certain)?;
+    let arguments = StatementArguments::default().with(&*context.namespace).with(wanted).with(LAYOUT);
+    let rows = pool.rows(&statement, arguments.complete()?).await.map_err(error::certain)?;
     let row = rows.first().ok_or_else(|| error::certain(error::unexpected()))?;
     let text = |column: &str| row.try_get::<String, _>(column);
     let read =

@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::Arguments;
-use sqlx::Row;
-use sqlx::postgres::PgArguments;
+use stanchion_core::Result;
 use stanchion_core::clock::sleep;
 use stanchion_core::spi::{Chore, Reports};
-use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::context::Context;
 use crate::error;
 use crate::pool::Pool;
 use crate::schema::Statement;
+use crate::steps::{StatementArguments, column};
 
 /// Minimum and maximum interval between two sweeps.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -44,12 +42,9 @@ impl Sweep {
 
     /// Removes one batch and returns its number of rows.
     async fn batch(&self) -> Result<i64> {
-        let mut arguments = PgArguments::default();
-        let encoding = |error| Error::new(ErrorKind::InvalidArgument, "not an argument").with_source(error);
-        arguments.add(&*self.context.namespace).map_err(encoding)?;
-        arguments.add(MAX_ROWS).map_err(encoding)?;
-        let rows = self.pool.rows(&self.statement, arguments).await?;
-        rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(error::unexpected)
+        let arguments = StatementArguments::default().with(&*self.context.namespace).with(MAX_ROWS);
+        let rows = self.pool.rows(&self.statement, arguments.complete()?).await?;
+        column(rows.first().ok_or_else(error::unexpected)?, 0)
     }
 
     async fn sweep(&self) -> Result<()> {
