@@ -7,25 +7,26 @@ use stanchion_core::{Error, Result};
 
 /// Maximum number of addresses.
 pub(crate) const MAX_ADDRESSES: usize = 16;
-/// Minimum timeout of one attempt to connect to an address. An attempt that began in an outage ends this long after it at the
-/// latest, unless a quarter of the request timeout is longer.
+/// Minimum timeout of one attempt to connect to an address. An attempt that began in an outage ends
+/// this long after it at the latest, unless a quarter of the request timeout is longer.
 pub(crate) const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Which servers a store connects to, in the words of `libpq`.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TargetSessionAttrs {
-    /// The first server that answers (the default with one host). If it is a standby, or takes no writes, connecting is
-    /// refused with `UnsafeStore` ([C22]).
+    /// The first server that answers (the default with one host). If it is a standby, or takes no
+    /// writes, connecting is refused with `UnsafeStore` ([C22]).
     ///
     /// [C22]: stanchion_core::contract#c22
     Any,
-    /// The first server that takes writes (the default with several hosts). A standby, or a server where
-    /// `default_transaction_read_only` is on, is passed over. The check costs one round trip for each new connection.
+    /// The first server that takes writes (the default with several hosts). A standby, or a server
+    /// where `default_transaction_read_only` is on, is passed over. The check costs one round trip
+    /// for each new connection.
     ///
-    /// A session that keeps mutexes in [`MutexMode::Session`](stanchion_core::MutexMode::Session) ends when its server
-    /// has stopped taking writes and another host takes them, and its holds are lost: other processes may be granted the
-    /// same names there.
+    /// A session that keeps mutexes in [`MutexMode::Session`](stanchion_core::MutexMode::Session)
+    /// ends when its server has stopped taking writes and another host takes them, and its holds
+    /// are lost: other processes may be granted the same names there.
     ReadWrite,
 }
 
@@ -105,7 +106,8 @@ impl Addresses {
         if self.options.len() == 1 { limit } else { limit.min(MIN_ATTEMPT_TIMEOUT.max(limit / 4)) }
     }
 
-    /// Returns the timeout of all addresses together, for a caller that gives `limit` to a single one.
+    /// Returns the timeout of all addresses together, for a caller that gives `limit` to a single
+    /// one.
     pub(crate) fn timeout_of_all(&self, limit: Duration) -> Duration {
         u32::try_from(self.options.len()).map_or(limit, |hosts| limit.saturating_mul(hosts))
     }

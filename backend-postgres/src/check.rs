@@ -17,9 +17,10 @@ use crate::writable::why_unfit;
 
 /// Minimum version of the server, as `server_version_num`.
 const MIN_VERSION: i32 = 140_000;
-/// The order in which two connections are asked for their session, to see whether each keeps a session of its own while
-/// the other is used. A pooler assigns the session that became free last, or the next one in turn. Other clients of the
-/// pooler can make it look like two sessions once, but hardly three times.
+/// The order in which two connections are asked for their session, to see whether each keeps a
+/// session of its own while the other is used. A pooler assigns the session that became free last,
+/// or the next one in turn. Other clients of the pooler can make it look like two sessions once,
+/// but hardly three times.
 const PROBES: [usize; 12] = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0];
 
 /// The server's own settings, and the settings of a session.
@@ -63,8 +64,8 @@ pub(crate) fn mode(mode: MutexMode, route: Route) -> Result<()> {
 /// Checks whether a session has the settings that the steps need.
 ///
 /// # Errors
-/// `UnsafeStore` for another isolation level, or if commits do not wait for the disk although the session was made with
-/// `synchronous_commit=on`.
+/// `UnsafeStore` for another isolation level, or if commits do not wait for the disk although the
+/// session was made with `synchronous_commit=on`.
 pub(crate) fn session(isolation: &str, synchronous_commit: &str, ours: bool) -> Result<()> {
     if isolation != "read committed" {
         let detail = format!("the sessions' isolation level is {isolation}, it must be read committed");
@@ -146,8 +147,8 @@ impl Expected {
     /// Checks a new connection. Where others do not let it look, it is used.
     ///
     /// # Errors
-    /// `Unavailable` for a standby, which may become the primary; `ConfigMismatch` as [`namespace`]; or the reason why the
-    /// server could not be asked.
+    /// `Unavailable` for a standby, which may become the primary; `ConfigMismatch` as
+    /// [`namespace`]; or the reason why the server could not be asked.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
         let namespaces: Vec<_> = {
             let mut all = self.namespaces();
@@ -211,7 +212,8 @@ impl Facts {
     /// Checks whether the server is safe.
     ///
     /// # Errors
-    /// `Unsupported` for a version that is too old; `UnsafeStore` for a server that takes no writes, or would lose names.
+    /// `Unsupported` for a version that is too old; `UnsafeStore` for a server that takes no
+    /// writes, or would lose names.
     pub(crate) fn judge(&self) -> Result<()> {
         let refused = |kind, detail: String| Err(Error::new(kind, detail));
         if self.version < MIN_VERSION {
@@ -253,7 +255,8 @@ impl Facts {
         }
     }
 
-    /// Returns whether the session got the settings that it was made with. Those of its role may be others.
+    /// Returns whether the session got the settings that it was made with. Those of its role may be
+    /// others.
     pub(crate) fn are_set_up_by(&self, settings: &SessionSettings) -> bool {
         let statement_timeout = settings.statement_timeout();
         self.isolation == "read committed"

@@ -34,14 +34,16 @@ pub struct StepsOfStore {
 }
 
 impl PostgresBuilder {
-    /// Connects, checks the server, makes the schema if [`migrate`](Self::migrate) is on, and starts the engine.
+    /// Connects, checks the server, makes the schema if [`migrate`](Self::migrate) is on, and
+    /// starts the engine.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of range or a database that does not exist; `Unavailable` or `Unauthorized`
-    /// if no server can be asked; `UnsafeStore` if the server, or each of several hosts, is a standby, read-only or not `UTF8`, if sessions
-    /// are not `read committed`, or in session mode if there is a pooler before the server; `Unsupported` for a
-    /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and `migrate` is off, or
-    /// if the namespace has another mutex mode or layout ([C22]).
+    /// `InvalidArgument` for an option out of range or a database that does not exist;
+    /// `Unavailable` or `Unauthorized` if no server can be asked; `UnsafeStore` if the server, or
+    /// each of several hosts, is a standby, read-only or not `UTF8`, if sessions are not `read
+    /// committed`, or in session mode if there is a pooler before the server; `Unsupported` for a
+    /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and
+    /// `migrate` is off, or if the namespace has another mutex mode or layout ([C22]).
     ///
     /// # Cancel safety
     /// A dropped call closes its connections. It has made the whole schema or nothing of it.
@@ -61,7 +63,8 @@ impl PostgresBuilder {
         Ok(PostgresStore::new(begun.map_err(context)?, opened, namespaces, transactions))
     }
 
-    /// Connects and checks the server. Returns the steps, for callers that run them without an engine.
+    /// Connects and checks the server. Returns the steps, for callers that run them without an
+    /// engine.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

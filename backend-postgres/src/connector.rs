@@ -1,4 +1,5 @@
-//! Connecting: the addresses of the store, the credentials, and the settings of the store's own sessions.
+//! Connecting: the addresses of the store, the credentials, and the settings of the store's own
+//! sessions.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,8 +33,8 @@ pub(crate) struct Connector {
 /// Where addresses and credentials come from.
 #[derive(Clone)]
 pub(crate) enum Origin {
-    /// The addresses of a URL, or of the user's options, and what gives the credentials of each connection, if they
-    /// change.
+    /// The addresses of a URL, or of the user's options, and what gives the credentials of each
+    /// connection, if they change.
     Own(Box<Addresses>, Option<CredentialsProvider>),
     /// The options of a pool that the user made.
     UserPool(PgPool),
@@ -105,7 +106,8 @@ impl Connector {
         Self { settings, ..self.clone() }
     }
 
-    /// Forgets which address worked, which attempts failed, and the check: two stores share none of it.
+    /// Forgets which address worked, which attempts failed, and the check: two stores share none of
+    /// it.
     pub(crate) fn forget(&mut self) {
         self.state = Arc::default();
     }
@@ -145,26 +147,29 @@ impl Connector {
         self.addresses().timeout_of_each(limit)
     }
 
-    /// Returns the timeout of all addresses together, for a caller that gives `limit` to a single one.
+    /// Returns the timeout of all addresses together, for a caller that gives `limit` to a single
+    /// one.
     pub(crate) fn timeout_of_all(&self, limit: Duration) -> Duration {
         self.addresses().timeout_of_all(limit)
     }
 
-    /// Makes a connection that has the settings, within `limit` for each address. There is no attempt shortly after one
-    /// that failed (C28). Returns `None` if no server answered.
+    /// Makes a connection that has the settings, within `limit` for each address. There is no
+    /// attempt shortly after one that failed (C28). Returns `None` if no server answered.
     ///
     /// # Errors
-    /// As [`connect_as`](Self::connect_as), also that of the last attempt; `Unavailable` if no server takes writes at
-    /// present. Nothing was sent.
+    /// As [`connect_as`](Self::connect_as), also that of the last attempt; `Unavailable` if no
+    /// server takes writes at present. Nothing was sent.
     pub(crate) async fn connect<C: ServerConnection>(&self, limit: Duration) -> Result<Option<C>> {
         let connect = self.connect_as(limit, ErrorKind::Unavailable, |options| self.set_up(options));
         Ok(self.attempt_if_due(connect).await?.map(|(connection, _)| connection))
     }
 
-    /// Connects for the first time. An attempt without an answer is repeated until the caller gives up.
+    /// Connects for the first time. An attempt without an answer is repeated until the caller gives
+    /// up.
     ///
     /// # Errors
-    /// As [`connect_as`](Self::connect_as); `UnsafeStore` if all servers answered and none takes writes.
+    /// As [`connect_as`](Self::connect_as); `UnsafeStore` if all servers answered and none takes
+    /// writes.
     pub(crate) async fn connect_first(&self) -> Result<PgConnection> {
         let limit = self.attempt_timeout().min(self.settings.request_timeout);
         loop {
@@ -175,7 +180,8 @@ impl Connector {
         }
     }
 
-    /// Connects, within the timeout of one attempt for each address. Returns `None` if no server answered.
+    /// Connects, within the timeout of one attempt for each address. Returns `None` if no server
+    /// answered.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -192,14 +198,15 @@ impl Connector {
         MIN_ATTEMPT_TIMEOUT.max(self.settings.request_timeout / 4)
     }
 
-    /// Returns the error of a caller that waited in vain: that of the last attempt, or that no server answered.
+    /// Returns the error of a caller that waited in vain: that of the last attempt, or that no
+    /// server answered.
     pub(crate) fn unconnected(&self) -> Error {
         let last = self.state.backoff.last_error(ADDRESSES);
         last.unwrap_or_else(|| Error::unanswered(PROTOCOL)).at(&self.address())
     }
 
-    /// Makes an attempt to connect, unless one failed a moment ago: the caller comes again, within its own time limit (C28).
-    /// One without an answer, `None`, counts as failed.
+    /// Makes an attempt to connect, unless one failed a moment ago: the caller comes again, within
+    /// its own time limit (C28). One without an answer, `None`, counts as failed.
     ///
     /// # Errors
     /// That of the attempt, or of the last one.
@@ -224,13 +231,15 @@ impl Connector {
         self.state.backoff.due(ADDRESSES).await;
     }
 
-    /// Connects to the first server that fits. Each address, and the user's program that gives the credentials, has the time
-    /// `limit`. The address that worked last comes first, then those behind it in the user's order, from the end of the list on
-    /// to its beginning. Returns the connection and the index of its address; `None` if no server answered.
+    /// Connects to the first server that fits. Each address, and the user's program that gives the
+    /// credentials, has the time `limit`. The address that worked last comes first, then those
+    /// behind it in the user's order, from the end of the list on to its beginning. Returns the
+    /// connection and the index of its address; `None` if no server answered.
     ///
     /// # Errors
-    /// The reason why there is no connection, with the cause of each address. A server that takes no writes counts as
-    /// `unfit`; causes of different kinds are `Unavailable` together. `Unavailable` if the user's program has no credentials.
+    /// The reason why there is no connection, with the cause of each address. A server that takes
+    /// no writes counts as `unfit`; causes of different kinds are `Unavailable` together.
+    /// `Unavailable` if the user's program has no credentials.
     pub(crate) async fn connect_as<C: ServerConnection>(
         &self,
         limit: Duration,
@@ -303,8 +312,8 @@ impl Connector {
         Ok(made)
     }
 
-    /// Checks a connection that was idle. Returns why it is not to be used any more, if its server has stopped taking writes
-    /// and must take them.
+    /// Checks a connection that was idle. Returns why it is not to be used any more, if its server
+    /// has stopped taking writes and must take them.
     ///
     /// # Errors
     /// The reason why the server did not answer.
@@ -322,8 +331,8 @@ impl Connector {
         self.state.last.load(Ordering::Relaxed) != from
     }
 
-    /// Searches in the background for another server that takes writes, unless that is under way. `limit` is the time of each
-    /// address.
+    /// Searches in the background for another server that takes writes, unless that is under way.
+    /// `limit` is the time of each address.
     #[expect(
         clippy::disallowed_methods,
         reason = "sessions that keep mutexes are served on the engine's thread"
@@ -343,7 +352,8 @@ impl Connector {
     }
 }
 
-/// Returns connect options without the settings for floats and for a log of statements, which this crate does not need.
+/// Returns connect options without the settings for floats and for a log of statements, which this
+/// crate does not need.
 fn of_store(options: PgConnectOptions) -> PgConnectOptions {
     let named = options.get_application_name().is_some();
     let options = options.extra_float_digits(None).disable_statement_logging();

@@ -1,5 +1,5 @@
-//! Hints to waiters. A step notes them; they leave after its commit, in a request of their own, so that they fail and delay
-//! nothing (C30). Those to waiters of this process need no server.
+//! Hints to waiters. A step notes them; they leave after its commit, in a request of their own, so
+//! that they fail and delay nothing (C30). Those to waiters of this process need no server.
 
 use std::time::Duration;
 
@@ -41,14 +41,14 @@ impl Noted {
     }
 }
 
-/// Time for which a step's caller waits until its hints are sent. The cases of the steps ask for the hints themselves, which a busy
-/// machine may not send within that time.
+/// Time for which a step's caller waits until its hints are sent. The cases of the steps ask for
+/// the hints themselves, which a busy machine may not send within that time.
 const SEND_TIMEOUT: Duration = if cfg!(test) { Duration::from_secs(10) } else { Duration::from_millis(100) };
 /// Maximum number of hints of one request.
 const MAX_HINTS: usize = 500;
 
-/// Passes on the hints of a step, of whose answer this is the row. A hint that cannot be sent in time is given up: its waiter
-/// asks by itself.
+/// Passes on the hints of a step, of whose answer this is the row. A hint that cannot be sent in
+/// time is given up: its waiter asks by itself.
 pub(crate) async fn pass_on(
     row: &PgRow,
     (process, local): (ProcessId, &HintBox),

@@ -180,8 +180,8 @@ impl Opened {
         [steps(&self.callers), steps(&self.own)]
     }
 
-    /// Makes the pool for the tokens of users' transactions: not over the user's pool, of which the transaction may have the only
-    /// connection.
+    /// Makes the pool for the tokens of users' transactions: not over the user's pool, of which the
+    /// transaction may have the only connection.
     pub(crate) fn transactions_pool(&self, engine: Option<Id>) -> Arc<Pool> {
         Arc::new(pool(&self.connector, 1, &self.schema).shared_on(engine))
     }
@@ -209,8 +209,8 @@ fn callers(
     Arc::new(pool)
 }
 
-/// Writes the mutex mode and the layout of the namespace, unless another store has done so, and checks a session of the
-/// pool.
+/// Writes the mutex mode and the layout of the namespace, unless another store has done so, and
+/// checks a session of the pool.
 async fn open_namespace(pool: &Pool, context: &Context, mode: MutexMode, ours: bool) -> Result<()> {
     let wanted = check::written(mode);
     let statement = context.schema.statement(include_str!("sql/namespace.sql"));

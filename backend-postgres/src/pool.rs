@@ -1,5 +1,5 @@
-//! A few connections that many callers share. They are made when they are needed, and closed when their state is
-//! unknown.
+//! A few connections that many callers share. They are made when they are needed, and closed when
+//! their state is unknown.
 
 mod attempt;
 mod failed;
@@ -30,8 +30,9 @@ const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
 
 /// Connections to one database, each for one request at a time.
 ///
-/// A connection is driven by the runtime that made it and works only while that runtime does, so each runtime has
-/// connections of its own. The engine lets two at most make requests: one of callers, and its own.
+/// A connection is driven by the runtime that made it and works only while that runtime does, so
+/// each runtime has connections of its own. The engine lets two at most make requests: one of
+/// callers, and its own.
 pub(crate) struct Pool {
     connector: Connector,
     /// The user's pool, if requests borrow its connections.
@@ -42,13 +43,15 @@ pub(crate) struct Pool {
     begin: Option<SqlStr>,
     /// The engine's runtime, if callers' requests run there that do not run on their own.
     engine: Option<Id>,
-    /// Whether connections keep prepared statements. If they do, each statement is prepared once for each connection.
+    /// Whether connections keep prepared statements. If they do, each statement is prepared once
+    /// for each connection.
     keeps_statements: AtomicBool,
     runtimes: Mutex<Vec<(Id, Arc<RuntimeConnections>)>>,
 }
 
-/// A connection with a request under way. If the caller's future is dropped, a connection of the pool's own is kept.
-/// The rest of the answer is read before its next use: the server ends the statement within its own timeout.
+/// A connection with a request under way. If the caller's future is dropped, a connection of the
+/// pool's own is kept. The rest of the answer is read before its next use: the server ends the
+/// statement within its own timeout.
 struct UnderWay<'a> {
     open: Option<OpenConnection>,
     pool: &'a Pool,
@@ -63,7 +66,8 @@ impl UnderWay<'_> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        // A transaction that was begun and not ended is closed with its connection: the server rolls it back.
+        // A transaction that was begun and not ended is closed with its connection: the server
+        // rolls it back.
         if let (Some(OpenConnection::Own(connection)), None) = (self.open.take(), &self.pool.begin) {
             self.local.keep(Idle { connection, since: None });
         }
@@ -80,7 +84,8 @@ impl Drop for Request {
 }
 
 impl Pool {
-    /// Makes a pool of at most `connections` connections of each runtime. It connects when it is used.
+    /// Makes a pool of at most `connections` connections of each runtime. It connects when it is
+    /// used.
     pub(crate) fn new(
         connector: impl Into<Connector>,
         connections: usize,
@@ -98,8 +103,8 @@ impl Pool {
         }
     }
 
-    /// Makes each request a transaction that begins with this statement, because the next request may meet another
-    /// session.
+    /// Makes each request a transaction that begins with this statement, because the next request
+    /// may meet another session.
     #[must_use]
     pub(crate) fn through_pooler(mut self, begin: &Statement) -> Self {
         self.begin = Some(begin.sql());
@@ -107,8 +112,8 @@ impl Pool {
         self
     }
 
-    /// Has requests borrow the connections of the user's pool, except on the engine's runtime: a connection that it drives ends
-    /// with the store, and the user's pool must get none.
+    /// Has requests borrow the connections of the user's pool, except on the engine's runtime: a
+    /// connection that it drives ends with the store, and the user's pool must get none.
     #[must_use]
     pub(crate) fn borrowing(mut self, pool: &PgPool) -> Self {
         self.user_pool = Some(pool.clone());
@@ -150,9 +155,9 @@ impl Pool {
         }
     }
 
-    /// Runs one statement, which is a transaction of its own, within the request timeout. Returns the answer once the
-    /// server has reported the commit, not when the first row arrives. A connection is closed if its request did not
-    /// end in time.
+    /// Runs one statement, which is a transaction of its own, within the request timeout. Returns
+    /// the answer once the server has reported the commit, not when the first row arrives. A
+    /// connection is closed if its request did not end in time.
     ///
     /// # Errors
     /// `Unavailable` if it was certainly not executed, `Unknown` if it may have been.
@@ -208,8 +213,8 @@ impl Pool {
         }
     }
 
-    /// As [`rows_by`](Self::rows_by). On the engine's runtime it goes on by itself: a caller that is not polled would keep a
-    /// connection that the callers of other runtimes wait for.
+    /// As [`rows_by`](Self::rows_by). On the engine's runtime it goes on by itself: a caller that
+    /// is not polled would keep a connection that the callers of other runtimes wait for.
     ///
     /// # Errors
     /// As [`rows`](Self::rows).
@@ -299,15 +304,15 @@ impl Pool {
             if let (Ok(Ok(None)), Some(open)) = (pinged, asked.end()) {
                 return Ok(open);
             }
-            // A broken connection: the others are likely broken, too. After a caller went away it may only be a slow
-            // statement.
+            // A broken connection: the others are likely broken, too. After a caller went away it
+            // may only be a slow statement.
             if since.is_some() {
                 local.idle().clear();
             }
         }
         loop {
-            // Each caller makes one attempt at a time, and none while an earlier one is left over: there are never too
-            // many.
+            // Each caller makes one attempt at a time, and none while an earlier one is left over:
+            // there are never too many.
             let left = local.attempts().pop();
             let was_left = left.is_some();
             let attempt = Some(left.unwrap_or_else(|| Attempt::begin(&self.connector)));

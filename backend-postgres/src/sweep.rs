@@ -22,8 +22,8 @@ const MAX_ROWS: i32 = 1_000;
 /// Pause between two transactions of a sweep, so that other transactions reach the rows.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Sweeps the namespace while the store lives. Every process does so: rows that one process removed cost the others one
-/// request.
+/// Sweeps the namespace while the store lives. Every process does so: rows that one process removed
+/// cost the others one request.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     context: Arc<Context>,

@@ -1,4 +1,5 @@
-//! The source of wake-ups: one connection of a store that listens to the channels of the process, of each namespace others.
+//! The source of wake-ups: one connection of a store that listens to the channels of the process,
+//! of each namespace others.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -25,16 +26,16 @@ const MAX_GONE: usize = 16;
 /// Maximum time that a connection may be silent before it is checked by a ping at its next use.
 const MAX_UNCHECKED_SILENCE: Duration = Duration::from_secs(5);
 
-/// The source of hints to the waiters of one process in a namespace. Through a pooler there are no hints, and waiters proceed by
-/// the poll floor.
+/// The source of hints to the waiters of one process in a namespace. Through a pooler there are no
+/// hints, and waiters proceed by the poll floor.
 pub struct PostgresWake {
     listener: Arc<Listener>,
     channels: Vec<String>,
     local: Arc<HintBox>,
 }
 
-/// The connection that listens for all namespaces of a store, whatever the number of waiters: whoever waits for hints and finds it
-/// free waits at it for all.
+/// The connection that listens for all namespaces of a store, whatever the number of waiters:
+/// whoever waits for hints and finds it free waits at it for all.
 pub(crate) struct Listener {
     connector: Option<Connector>,
     /// Where the hints of a channel go.
@@ -46,8 +47,8 @@ pub(crate) struct Listener {
 
 /// A connection that listens.
 struct Listening {
-    /// Always `Some` until the drop. The `Drop` of the listener needs a runtime, and this value may be dropped outside
-    /// of any.
+    /// Always `Some` until the drop. The `Drop` of the listener needs a runtime, and this value may
+    /// be dropped outside of any.
     listener: Option<PgListener>,
     channels: HashSet<String>,
     runtime: Handle,
@@ -151,8 +152,8 @@ impl Listening {
         }
     }
 
-    /// Listens to the channels that there are now. Nobody sends to those of namespaces that are gone: they are left when there are
-    /// many.
+    /// Listens to the channels that there are now. Nobody sends to those of namespaces that are
+    /// gone: they are left when there are many.
     async fn follow(&mut self, of: &Listener, connector: &Connector) -> Result<()> {
         let wanted: HashSet<String> = of.boxes().keys().cloned().collect();
         let leaves = self.channels.difference(&wanted).count() > wanted.len() + MAX_GONE;
@@ -176,7 +177,8 @@ impl Listening {
         Ok(())
     }
 
-    /// Waits for hints, also for those that this process gives itself. Those to other namespaces are put into their boxes.
+    /// Waits for hints, also for those that this process gives itself. Those to other namespaces
+    /// are put into their boxes.
     async fn hints(
         &mut self,
         of: &Listener,
@@ -196,7 +198,8 @@ impl Listening {
                     heard = listener.try_recv() => Heard::Hint(heard),
                 }
             };
-            // One of them at random if several are there: none waits for long behind many of another.
+            // One of them at random if several are there: none waits for long behind many of
+            // another.
             match timeout_at(end, heard).await {
                 Ok(Heard::Local) => return Ok(local.take()),
                 Ok(Heard::Changed) => self.follow(of, connector).await?,
@@ -262,7 +265,8 @@ impl WakeSource for PostgresWake {
         };
         let turn = timeout(HINT_TIMEOUT, self.local.lead(&self.listener.idle)).await;
         let Ok(Some(mut turn)) = turn else { return Ok(self.local.take()) };
-        // A call that is dropped while it waits leaves the connection to the next, and one that is dropped while it asks does not.
+        // A call that is dropped while it waits leaves the connection to the next, and one that is
+        // dropped while it asks does not.
         turn.take_if(|listening| listening.is_asked);
         let listening = match &mut *turn {
             Some(listening) => listening,

@@ -1,5 +1,5 @@
-//! Attempts to connect. An attempt outlives the request that began it: if a login takes longer than a request may, the
-//! next request finds the connection.
+//! Attempts to connect. An attempt outlives the request that began it: if a login takes longer than
+//! a request may, the next request finds the connection.
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{Instant, now};
@@ -13,7 +13,8 @@ use crate::connector::Connector;
 /// A connection, and the moment at which it was made; `None` if the server did not answer.
 type Made = Option<(PgConnection, Instant)>;
 
-/// An attempt to connect, on the runtime that drives the connection. It ends by itself, or at once if it is dropped.
+/// An attempt to connect, on the runtime that drives the connection. It ends by itself, or at once
+/// if it is dropped.
 pub(super) struct Attempt {
     made: oneshot::Receiver<Result<Made>>,
     task: AbortHandle,
@@ -71,8 +72,8 @@ impl Drop for Attempt {
     }
 }
 
-/// An attempt to connect that a caller waits for. If the caller goes away before its end, the next caller takes it
-/// over.
+/// An attempt to connect that a caller waits for. If the caller goes away before its end, the next
+/// caller takes it over.
 pub(super) struct Awaited<'a> {
     pub(super) attempt: Option<Attempt>,
     pub(super) local: &'a RuntimeConnections,

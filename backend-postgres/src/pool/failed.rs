@@ -18,8 +18,8 @@ impl Failed {
         Self { error: error::of_request(error), intact }
     }
 
-    /// The failure of a transaction whose commit was not sent. Such a transaction has changed nothing, whatever became
-    /// of the connection.
+    /// The failure of a transaction whose commit was not sent. Such a transaction has changed
+    /// nothing, whatever became of the connection.
     pub(super) fn uncommitted(error: sqlx::Error) -> Self {
         Self { error: error::certain(error::of_request(error)), intact: false }
     }

@@ -81,7 +81,8 @@ impl RuntimeConnections {
         }
     }
 
-    /// Keeps a connection. A connection whose answer was not read yet is the last one to be used again.
+    /// Keeps a connection. A connection whose answer was not read yet is the last one to be used
+    /// again.
     pub(super) fn keep(&self, connection: Idle) {
         let mut idle = self.idle();
         if idle.len() < self.limit {

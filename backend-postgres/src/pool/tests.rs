@@ -21,7 +21,8 @@ use crate::schema::Schema;
 use crate::session_settings::{Route, SessionSettings};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Timeout of a pool whose requests must not end by it, even on a machine that stands still for a while.
+/// Timeout of a pool whose requests must not end by it, even on a machine that stands still for a
+/// while.
 const LONG_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout of a pool through a pooler. Some requests of the case end by it, the others must not.
 const POOLED_TIMEOUT: Duration = Duration::from_secs(4);
@@ -138,7 +139,8 @@ async fn c17_a_server_that_says_nothing_leaves_it_unknown_within_the_limit() {
     eventually(&pool, RECOVERY_TIMEOUT).await;
     server.pause().unwrap();
     let first = within(TIMEOUT + EPSILON, "it ends", kind(&pool, PID)).await;
-    // A connection that was idle for longer is pinged first: nothing was sent if the ping is not answered.
+    // A connection that was idle for longer is pinged first: nothing was sent if the ping is not
+    // answered.
     let is_sent = first == ErrorKind::Unknown;
     assert!(is_sent || (first == ErrorKind::Unavailable && connected.elapsed() >= MAX_UNCHECKED_IDLE));
     let second = within(TIMEOUT + EPSILON, "it ends", kind(&pool, PID)).await;
@@ -303,7 +305,8 @@ async fn statements_are_not_left_behind_where_none_are_remembered() {
 async fn requests_go_through_a_transaction_pooler() {
     let server = server();
     let pooler = PgBouncer::start(&server, 2, &[]).unwrap();
-    // The server must not end a transaction because the machine stands still between two of its messages.
+    // The server must not end a transaction because the machine stands still between two of its
+    // messages.
     let begin = Schema::new("stanchion").unwrap().filled(
         include_str!("../sql/begin_durable.sql"),
         &[("{timeout}", "3600ms"), ("{lock}", "100ms"), ("{idle}", "10s")],

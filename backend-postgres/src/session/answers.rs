@@ -44,8 +44,8 @@ impl SharedState {
         self.outbound.session_alive(id, batch.probes, sent);
     }
 
-    /// Fails a batch that was not carried out, or may not have been. `unlocked`: the session now holds none
-    /// of its names.
+    /// Fails a batch that was not carried out, or may not have been. `unlocked`: the session now
+    /// holds none of its names.
     pub(super) fn batch_failed(&mut self, mut batch: Batch, error: &Error, unlocked: bool) {
         if unlocked {
             for unlock in batch.unlocks.drain(..) {
@@ -56,7 +56,8 @@ impl SharedState {
         self.batch_in_doubt(&mut batch, error);
     }
 
-    /// Replies to the callers of a statement that its outcome is unknown. The answer may still come.
+    /// Replies to the callers of a statement that its outcome is unknown. The answer may still
+    /// come.
     fn batch_in_doubt(&mut self, batch: &mut Batch, error: &Error) {
         for ticket in batch.unlocks.iter().filter_map(|unlock| unlock.ticket) {
             self.holds.unlocks.reply_in_doubt(ticket, error);
@@ -66,8 +67,8 @@ impl SharedState {
         fail_all(std::mem::take(&mut batch.probes), error);
     }
 
-    /// Marks a session whose statement is overdue. The callers of the statement get their reply, the session
-    /// keeps its holds until their leases may have ended, and it gets no new requests.
+    /// Marks a session whose statement is overdue. The callers of the statement get their reply,
+    /// the session keeps its holds until their leases may have ended, and it gets no new requests.
     ///
     /// Returns the time from which the session can keep no hold; `None` if it has none now.
     pub(super) fn statement_overdue(

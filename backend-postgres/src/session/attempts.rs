@@ -17,11 +17,12 @@ pub(super) struct Attempts(HashMap<Name, LockAttempt>);
 /// A try on behalf of all requests for the mutex. It has at least one request.
 #[derive(Debug)]
 pub(super) struct LockAttempt {
-    /// The number of the attempt, which distinguishes its answer from the late answer to an earlier one.
+    /// The number of the attempt, which distinguishes its answer from the late answer to an earlier
+    /// one.
     pub(super) number: u64,
     sent: bool,
-    /// Whether the try reads which ticket is the first in the queue; otherwise it reads only whether there is
-    /// a queue.
+    /// Whether the try reads which ticket is the first in the queue; otherwise it reads only
+    /// whether there is a queue.
     pub(super) reads_queue: bool,
     pub(super) requests: Vec<LockRequest>,
     /// Requests that came after the attempt was sent: its outcome says nothing about them.
@@ -44,11 +45,11 @@ pub(super) struct LockRequest {
 pub(super) enum TryOutcome {
     /// The final answer to the acquisition.
     Answered(Acquired),
-    /// Granted to a ticket that has, or may have, a place in the queue. The receiver is notified once the
-    /// place is left.
+    /// Granted to a ticket that has, or may have, a place in the queue. The receiver is notified
+    /// once the place is left.
     GrantedFromQueue(Acquired, oneshot::Receiver<()>),
-    /// The mutex is not free, or another ticket is the first in the queue. `has_place`: this ticket is in the
-    /// queue, as far as is known.
+    /// The mutex is not free, or another ticket is the first in the queue. `has_place`: this ticket
+    /// is in the queue, as far as is known.
     Refused { has_place: bool },
 }
 
@@ -112,7 +113,8 @@ impl Attempts {
         self.0.insert(name.clone(), attempt);
     }
 
-    /// Marks an attempt as sent. Returns its try for the statement; `None` if no request wants it any more.
+    /// Marks an attempt as sent. Returns its try for the statement; `None` if no request wants it
+    /// any more.
     pub(super) fn mark_sent(
         &mut self,
         name: Name,
@@ -148,8 +150,8 @@ impl Attempts {
         found
     }
 
-    /// Gives the request of a ticket another caller, for which it waits under the new number. Returns the
-    /// reply if the ticket has no request.
+    /// Gives the request of a ticket another caller, for which it waits under the new number.
+    /// Returns the reply if the ticket has no request.
     pub(super) fn take_over(
         &mut self,
         name: &Name,

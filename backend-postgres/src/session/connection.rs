@@ -128,15 +128,15 @@ fn millis(duration: Duration) -> i32 {
 
 /// Returns the server settings of a lock session.
 pub(super) fn settings(ttl: Ttl) -> Vec<(&'static str, String)> {
-    // The server must not end an unreachable session before its holder has stopped relying on it: the four
-    // intervals together exceed the TTL.
+    // The server must not end an unreachable session before its holder has stopped relying on it:
+    // the four intervals together exceed the TTL.
     let seconds = ttl.get().div_f64(4.0).as_secs_f64().ceil().max(1.0).to_string();
     let idle = millis(idle_session_timeout(ttl)).to_string();
     let text = |value: &str| value.to_owned();
     vec![
         ("idle_session_timeout", idle.clone()),
-        // Advisory locks are tried and never wait, so this concerns tables alone: a table that another
-        // session has locked delays no hold.
+        // Advisory locks are tried and never wait, so this concerns tables alone: a table that
+        // another session has locked delays no hold.
         ("lock_timeout", millis(LOCK_WAIT).to_string()),
         ("default_transaction_isolation", text("read committed")),
         ("synchronous_commit", text("off")),
@@ -186,13 +186,14 @@ impl SessionConfig {
         self.connector.timeout_of_all(timeout)
     }
 
-    /// Returns whether another host takes writes in place of the session's, so that the session must end.
+    /// Returns whether another host takes writes in place of the session's, so that the session
+    /// must end.
     pub(super) fn is_superseded(&self, connection: &SessionConnection) -> bool {
         self.connector.must_take_writes() && self.connector.has_moved(connection.host)
     }
 
-    /// Searches in the background for another host that takes writes, if the store may use one. `timeout` is
-    /// that of one server.
+    /// Searches in the background for another host that takes writes, if the store may use one.
+    /// `timeout` is that of one server.
     pub(super) fn search_writable_host(&self, timeout: Duration) {
         if self.connector.must_take_writes() {
             self.connector.search(self.connector.timeout_of_each(timeout));
@@ -230,8 +231,8 @@ impl SessionConnection {
         rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
     }
 
-    /// Unlocks and tries to lock. A single unlock and a single try, the most frequent ones, have statements
-    /// of their own.
+    /// Unlocks and tries to lock. A single unlock and a single try, the most frequent ones, have
+    /// statements of their own.
     pub(super) async fn step(
         &mut self,
         config: &SessionConfig,
@@ -281,8 +282,8 @@ impl SessionConnection {
         self.row(query).await.map(drop)
     }
 
-    /// Leaves places in the queue, except those whose rows another session has locked. Returns for each name,
-    /// in their order, whether its place was left.
+    /// Leaves places in the queue, except those whose rows another session has locked. Returns for
+    /// each name, in their order, whether its place was left.
     pub(super) async fn leave(
         &mut self,
         config: &SessionConfig,
@@ -293,8 +294,8 @@ impl SessionConnection {
         self.row(sqlx::query_with(config.leave.sql(), arguments)).await?.try_get(0)
     }
 
-    /// Shows the server that the session is alive, and answers requests of other processes. Returns the
-    /// requests to unlock a mutex by force, and whether the server takes writes.
+    /// Shows the server that the session is alive, and answers requests of other processes. Returns
+    /// the requests to unlock a mutex by force, and whether the server takes writes.
     pub(super) async fn probe(
         &mut self,
         config: &SessionConfig,

@@ -78,8 +78,9 @@ impl Holds {
         self.counts.contains_key(&session)
     }
 
-    /// Adds a hold that was granted by a statement sent at `sent`. Returns the ticket of the hold that was
-    /// there before: the server has ended its session, and the engine has not heard of that yet.
+    /// Adds a hold that was granted by a statement sent at `sent`. Returns the ticket of the hold
+    /// that was there before: the server has ended its session, and the engine has not heard of
+    /// that yet.
     pub(super) fn add(
         &mut self,
         name: &Name,
@@ -110,15 +111,16 @@ impl Holds {
         }
     }
 
-    /// Sets the lease of a hold anew, unless it ends later. Returns the token; `None` if the ticket does not
-    /// hold the mutex.
+    /// Sets the lease of a hold anew, unless it ends later. Returns the token; `None` if the ticket
+    /// does not hold the mutex.
     pub(super) fn renew(&mut self, name: &Name, ticket: Ticket, until: Instant) -> Option<FencingToken> {
         let held = self.held.get_mut(name).filter(|held| held.ticket == ticket)?;
         held.until = held.until.max(until);
         Some(held.token)
     }
 
-    /// Ends a hold; `None` if there is none. If its unlock is under way, the answer is that unlock's.
+    /// Ends a hold; `None` if there is none. If its unlock is under way, the answer is that
+    /// unlock's.
     pub(super) fn end(&mut self, name: &Name, ticket: Ticket) -> Option<HoldEnd> {
         if let Some((session, answer)) = self.unlocks.wait(ticket) {
             return Some(HoldEnd { session, unlock: None, answer });
@@ -165,7 +167,8 @@ impl Holds {
         std::mem::take(&mut self.has_unrecorded)
     }
 
-    /// Returns the records to be written next, of the oldest holds first, and the number of unrecorded holds.
+    /// Returns the records to be written next, of the oldest holds first, and the number of
+    /// unrecorded holds.
     pub(super) fn unrecorded(
         &mut self,
         at: Instant,
@@ -188,8 +191,8 @@ impl Holds {
         (records, count)
     }
 
-    /// Completes a write of records, or its failure. Records of holds that have ended meanwhile are to be
-    /// removed.
+    /// Completes a write of records, or its failure. Records of holds that have ended meanwhile are
+    /// to be removed.
     pub(super) fn records_written(&mut self, records: Vec<GrantRecord>, are_written: bool) {
         for GrantRecord { name, ticket, .. } in records {
             let held = self.held.get_mut(&name).filter(|held| held.ticket == ticket);

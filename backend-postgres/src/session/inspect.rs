@@ -63,7 +63,8 @@ impl PeerSessions {
         self.rows(statement, arguments).await?.into_iter().next().ok_or_else(error::unexpected)
     }
 
-    /// Returns the lock sessions of other processes that hold a mutex, with the records of their holds.
+    /// Returns the lock sessions of other processes that hold a mutex, with the records of their
+    /// holds.
     async fn peer_holders(&self, lock_sessions: &LockSessions, name: &Name) -> Result<Vec<(i32, Holder)>> {
         let rows = self.rows(&self.holders, self.arguments(name)).await?;
         let own_pids = lock_sessions.with(|state| state.outbound.pids().collect::<Vec<_>>());
@@ -78,8 +79,8 @@ impl PeerSessions {
         Ok(found)
     }
 
-    /// Returns the holders of a mutex. A hold of another process has no record in its first second: then only
-    /// its existence is known.
+    /// Returns the holders of a mutex. A hold of another process has no record in its first second:
+    /// then only its existence is known.
     pub(super) async fn holders(&self, lock_sessions: &LockSessions, name: &Name) -> Result<Vec<Holder>> {
         let found = self.peer_holders(lock_sessions, name).await?;
         if let Some(own) = lock_sessions.with(|state| state.own_holder(name)) {
@@ -115,8 +116,8 @@ impl PeerSessions {
             if force != Force::All && !later.is_empty() {
                 return Ok(0);
             }
-            // A session that had no token yet at the first request is asked again. A session that declines
-            // twice was granted the mutex after this call began.
+            // A session that had no token yet at the first request is asked again. A session that
+            // declines twice was granted the mutex after this call began.
             later.retain(|pid| !asked_again.contains(pid));
             if !later.is_empty() {
                 asked_again.extend(&later);
@@ -137,15 +138,15 @@ impl PeerSessions {
         Ok(count)
     }
 
-    /// Requests that sessions unlock a mutex, if their grant has a token up to `bound`. Returns the ids of
-    /// the requests.
+    /// Requests that sessions unlock a mutex, if their grant has a token up to `bound`. Returns the
+    /// ids of the requests.
     async fn request_unlock(&self, name: &Name, pids: Vec<i32>, bound: Option<i64>) -> Result<Vec<i64>> {
         let arguments = self.arguments(name).with(pids).with(bound);
         column(&self.row(&self.force_unlock, arguments).await?, 0)
     }
 
-    /// Returns, of the sessions that still hold the mutex, the unanswered requests, and the process ids of
-    /// sessions that declined.
+    /// Returns, of the sessions that still hold the mutex, the unanswered requests, and the process
+    /// ids of sessions that declined.
     async fn unlock_answers(&self, name: &Name, requests: Vec<i64>) -> Result<(Vec<i64>, Vec<i32>)> {
         let row = self.row(&self.answers, self.arguments(name).with(requests)).await?;
         let (silent, later): (Option<_>, Option<_>) = (column(&row, 0)?, column(&row, 1)?);

@@ -12,8 +12,8 @@ use crate::steps::PlaceToLeave;
 
 /// Maximum number of places in one request.
 const MAXIMUM_BATCH: usize = 256;
-/// Maximum age of a commit that a crash of the server may lose: more than three times the default of
-/// `wal_writer_delay`.
+/// Maximum age of a commit that a crash of the server may lose: more than three times the default
+/// of `wal_writer_delay`.
 const MAXIMUM_UNFLUSHED_AGE: Duration = Duration::from_secs(2);
 
 /// The places that are being left, and those that were left recently.
@@ -31,8 +31,8 @@ pub(super) struct LeaveRequests {
 pub(super) struct LeaveRequest {
     pub(super) name: Name,
     pub(super) ticket: Ticket,
-    /// The mutex was already unlocked when the request was sent: until the place is left, tries of the next
-    /// waiter fail.
+    /// The mutex was already unlocked when the request was sent: until the place is left, tries of
+    /// the next waiter fail.
     pub(super) is_free: bool,
     /// A copy of the request that joined the queue may still be under way.
     join_in_doubt: bool,
@@ -64,8 +64,8 @@ struct LeftPlace {
 }
 
 impl LeaveRequests {
-    /// Requests to leave the place of a ticket that was granted the mutex. The receiver is notified once the
-    /// place is left.
+    /// Requests to leave the place of a ticket that was granted the mutex. The receiver is notified
+    /// once the place is left.
     pub(super) fn add(&mut self, name: &Name, ticket: Ticket, join_in_doubt: bool) -> oneshot::Receiver<()> {
         let (reply, left) = oneshot::channel();
         let request = LeaveRequest {
@@ -78,8 +78,8 @@ impl LeaveRequests {
         left
     }
 
-    /// Requests to leave the place of a ticket that this process does not know, unless that is requested
-    /// already.
+    /// Requests to leave the place of a ticket that this process does not know, unless that is
+    /// requested already.
     pub(super) fn add_orphan(&mut self, name: &Name, ticket: Ticket) {
         if self.queued.iter().all(|request| request.ticket != ticket) {
             let orphan =
@@ -109,8 +109,8 @@ impl LeaveRequests {
         taken
     }
 
-    /// Takes the requests to be sent next over the engine's connections. `is_held`: the ticket still holds
-    /// the mutex.
+    /// Takes the requests to be sent next over the engine's connections. `is_held`: the ticket
+    /// still holds the mutex.
     pub(super) fn take_next(&mut self, is_held: impl Fn(&Name, Ticket) -> bool) -> Vec<LeaveRequest> {
         let mut taken: Vec<LeaveRequest> =
             self.queued.drain(..self.queued.len().min(MAXIMUM_BATCH)).collect();
@@ -129,16 +129,16 @@ impl LeaveRequests {
         }
     }
 
-    /// Cancels the requests of a ticket that joins the queue again. Returns `false` if one of them is under
-    /// way.
+    /// Cancels the requests of a ticket that joins the queue again. Returns `false` if one of them
+    /// is under way.
     pub(super) fn cancel(&mut self, ticket: Ticket) -> bool {
         self.queued.retain(|request| request.ticket != ticket);
         self.recently_left.retain(|left| left.ticket != ticket);
         !self.under_way.contains(&ticket)
     }
 
-    /// Completes a request whose place was left at `at`. Every open session was alive at `alive`. `is_held`:
-    /// the ticket still holds the mutex.
+    /// Completes a request whose place was left at `at`. Every open session was alive at `alive`.
+    /// `is_held`: the ticket still holds the mutex.
     pub(super) fn left(&mut self, request: LeaveRequest, at: Instant, alive: Instant, is_held: bool) {
         let LeaveRequest { name, ticket, is_free, join_in_doubt, reply, .. } = request;
         self.under_way.remove(&ticket);
@@ -151,16 +151,16 @@ impl LeaveRequests {
             // The caller that waited for it may have gone.
             let _ = reply.send(());
         }
-        // If every open session was alive more than that time after a place was left, the server did not crash
-        // before its removal was on disk.
+        // If every open session was alive more than that time after a place was left, the server
+        // did not crash before its removal was on disk.
         while self.recently_left.front().is_some_and(|left| left.at + MAXIMUM_UNFLUSHED_AGE < alive) {
             self.recently_left.pop_front();
         }
         self.recently_left.push_back(LeftPlace { at, name, ticket });
     }
 
-    /// Repeats requests after a session broke that was last alive at `alive`. If the server crashed, the
-    /// places that were left shortly before that, or later, are there again.
+    /// Repeats requests after a session broke that was last alive at `alive`. If the server
+    /// crashed, the places that were left shortly before that, or later, are there again.
     pub(super) fn repeat(&mut self, alive: Instant) {
         let left = std::mem::take(&mut self.recently_left).into_iter();
         let unflushed = left.filter(|left| left.at + MAXIMUM_UNFLUSHED_AGE >= alive);

@@ -13,8 +13,8 @@ const MAXIMUM_BATCH: usize = 256;
 /// Interval before a failed request to leave places is repeated.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Leaves places, and repeats failed requests until they succeed. A name that another session keeps locked
-/// delays no other.
+/// Leaves places, and repeats failed requests until they succeed. A name that another session keeps
+/// locked delays no other.
 pub(super) async fn leave_queues(lock_sessions: &LockSessions, steps: &PostgresSteps) {
     loop {
         let (requests, ttl) = lock_sessions.with(|state| (state.next_leave_requests(), state.ttl));

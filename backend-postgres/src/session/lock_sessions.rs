@@ -9,7 +9,8 @@ use tokio::sync::{Notify, watch};
 
 use super::state::{Event, SharedState};
 
-/// The lock sessions of this process: callers add requests here, and the session tasks take and send them.
+/// The lock sessions of this process: callers add requests here, and the session tasks take and
+/// send them.
 #[derive(Debug)]
 pub(super) struct LockSessions {
     /// Timeout of a request.
@@ -46,8 +47,8 @@ impl LockSessions {
         }
     }
 
-    /// Runs `work` on the state, and notifies tasks and the engine after unlocking it: a session that was
-    /// woken earlier would find the state locked, and sleep once more.
+    /// Runs `work` on the state, and notifies tasks and the engine after unlocking it: a session
+    /// that was woken earlier would find the state locked, and sleep once more.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut SharedState) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let done = work(&mut state);

@@ -11,8 +11,8 @@ use super::recording::stale_records_removed;
 use super::reply::{Reply, unknown, wait_for_reply, waiting};
 use super::steps::SessionSteps;
 
-/// Maximum delay that the queue of one name, whose rows another session may keep locked, causes to other
-/// names of its lane (C27).
+/// Maximum delay that the queue of one name, whose rows another session may keep locked, causes to
+/// other names of its lane (C27).
 const MAXIMUM_QUEUE_DELAY: Duration = Duration::from_millis(400);
 
 /// The answer to an acquisition; or, if it was refused, whether its ticket has a place.
@@ -23,8 +23,8 @@ fn unsent() -> Error {
 }
 
 impl SessionSteps {
-    /// Tries each mutex. A refused acquisition joins the queue and tries again, since an unlock before its
-    /// place was committed has not seen the place.
+    /// Tries each mutex. A refused acquisition joins the queue and tries again, since an unlock
+    /// before its place was committed has not seen the place.
     pub(super) async fn lock(&self, asks: &[&Acquire]) -> Answers<Acquired> {
         let end = self.deadline();
         stale_records_removed(&self.lock_sessions, asks).await;
@@ -120,8 +120,9 @@ impl SessionSteps {
         }
     }
 
-    /// Returns the indices of refused acquisitions that are to join the queue, or to leave it, and notes that
-    /// their tickets may have a place. A later cancel finds the note; an earlier one has left a tombstone.
+    /// Returns the indices of refused acquisitions that are to join the queue, or to leave it, and
+    /// notes that their tickets may have a place. A later cancel finds the note; an earlier one has
+    /// left a tombstone.
     fn joining(&self, asks: &[&Acquire], outcomes: &mut [Outcome]) -> Vec<usize> {
         let at = now();
         self.lock_sessions.with(|state| {

@@ -13,8 +13,8 @@ pub(super) type ReplySender<T> = oneshot::Sender<Result<T>>;
 
 /// Answer to a try: the server has no room for another lock.
 pub(super) const LOCK_TABLE_FULL: i64 = -1;
-/// Answer to a try: the mutex is not free or another ticket is the first in the queue, and this ticket has no
-/// place in the queue.
+/// Answer to a try: the mutex is not free or another ticket is the first in the queue, and this
+/// ticket has no place in the queue.
 pub(super) const NOT_QUEUED: i64 = -2;
 
 /// An unlock of one name.
@@ -54,8 +54,8 @@ pub(super) struct ForceUnlockRequest {
 pub(super) struct ForceUnlockAnswers {
     /// The session no longer holds the requested mutex.
     pub(super) accepted: Vec<i64>,
-    /// The session holds the mutex by a grant after the request: a process that wants that one unlocked has
-    /// to ask again.
+    /// The session holds the mutex by a grant after the request: a process that wants that one
+    /// unlocked has to ask again.
     pub(super) declined: Vec<i64>,
 }
 
@@ -70,8 +70,8 @@ impl ForceUnlockAnswers {
 pub(super) struct Batch {
     pub(super) unlocks: Vec<Unlock>,
     pub(super) try_locks: Vec<TryLock>,
-    /// Callers that wait for a sign that the session is alive. The reply is the time at which the answered
-    /// statement was sent.
+    /// Callers that wait for a sign that the session is alive. The reply is the time at which the
+    /// answered statement was sent.
     pub(super) probes: Vec<ReplySender<Instant>>,
     /// Answers to requests of other processes.
     pub(super) answers: ForceUnlockAnswers,
@@ -99,8 +99,8 @@ impl Batch {
 /// The server's answer to a try.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TryAnswer {
-    /// A fencing token; otherwise [`LOCK_TABLE_FULL`], [`NOT_QUEUED`], or 0 if the mutex is not free or
-    /// another ticket is the first in the queue.
+    /// A fencing token; otherwise [`LOCK_TABLE_FULL`], [`NOT_QUEUED`], or 0 if the mutex is not
+    /// free or another ticket is the first in the queue.
     pub(super) code: i64,
     /// The first ticket in the queue; `None` if the queue is empty or was not read.
     pub(super) first_waiter: Option<Ticket>,

@@ -1,23 +1,25 @@
 //! Mutexes held as advisory locks of a database session.
 //!
-//! A process keeps all its mutexes on one session, the current session. It runs on the engine's thread.
-//! Callers add requests to [`LockSessions`](lock_sessions::LockSessions), and the session sends all gathered
-//! requests in one statement. No statement waits for a lock. An acquisition that finds the mutex taken joins
-//! the queue, whose rows are those of lease mode. It tries again once its place is committed, at each hint,
-//! and at each poll while it is the first in the queue.
+//! A process keeps all its mutexes on one session, the current session. It runs on the engine's
+//! thread. Callers add requests to [`LockSessions`](lock_sessions::LockSessions), and the session
+//! sends all gathered requests in one statement. No statement waits for a lock. An acquisition that
+//! finds the mutex taken joins the queue, whose rows are those of lease mode. It tries again once
+//! its place is committed, at each hint, and at each poll while it is the first in the queue.
 //!
-//! The state behind the one lock is three machines, each with fields that it alone changes: [`holds`] is what
-//! this process holds, [`places`] where it waits in queues, and [`outbound`] what it is about to send. What
-//! passes between them stands in [`state`].
+//! The state behind the one lock is three machines, each with fields that it alone changes:
+//! [`holds`] is what this process holds, [`places`] where it waits in queues, and [`outbound`] what
+//! it is about to send. What passes between them stands in [`state`].
 //!
-//! Each write is committed before the read that depends on it: a place before the try, and an unlock before
-//! the queue is read. So either the try finds the mutex free, or the unlocking session finds the place.
+//! Each write is committed before the read that depends on it: a place before the try, and an
+//! unlock before the queue is read. So either the try finds the mutex free, or the unlocking
+//! session finds the place.
 //!
-//! A hold is a lease. The server ends a session that it has not heard from for a TTL, and the process probes
-//! its sessions more often than that. The lease of a hold counts from the time at which its statement was
-//! sent, which is later than the time from which its caller counts. A hold that its owner does not renew is
-//! unlocked although its session goes on. A session that does not answer in time keeps its holds until their
-//! leases may have ended; new requests go to another session, which becomes the current one.
+//! A hold is a lease. The server ends a session that it has not heard from for a TTL, and the
+//! process probes its sessions more often than that. The lease of a hold counts from the time at
+//! which its statement was sent, which is later than the time from which its caller counts. A hold
+//! that its owner does not renew is unlocked although its session goes on. A session that does not
+//! answer in time keeps its holds until their leases may have ended; new requests go to another
+//! session, which becomes the current one.
 
 mod answers;
 mod application_name;
@@ -76,10 +78,10 @@ impl SessionCount {
     }
 }
 
-/// Returns the steps for callers and for the engine, the background task that the engine has to run for them,
-/// and the count of open sessions. `callers` and `own` are the steps of the queue and of the turns of users'
-/// transactions. `places` is the process id under which places in the queue are stored. `connector` leads to
-/// the server, and `ttl` is the lease of every hold.
+/// Returns the steps for callers and for the engine, the background task that the engine has to run
+/// for them, and the count of open sessions. `callers` and `own` are the steps of the queue and of
+/// the turns of users' transactions. `places` is the process id under which places in the queue are
+/// stored. `connector` leads to the server, and `ttl` is the lease of every hold.
 pub(crate) fn sessions(
     context: &Context,
     (callers, own): (&PostgresSteps, &PostgresSteps),
@@ -92,8 +94,8 @@ pub(crate) fn sessions(
     let config = Arc::new(SessionConfig::new(context, connector, ttl, places));
     let steps = [callers, own].map(|turns| SessionSteps {
         lock_sessions: Arc::clone(&lock_sessions),
-        // Callers and the engine use their own connections: the engine's would need more connections if
-        // callers' runtimes used them too.
+        // Callers and the engine use their own connections: the engine's would need more
+        // connections if callers' runtimes used them too.
         peers: Arc::new(PeerSessions::new(context, Arc::clone(turns.link()))),
         places: turns.for_places(places),
         turns: turns.clone(),

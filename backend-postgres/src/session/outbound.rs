@@ -1,4 +1,5 @@
-//! What this process is about to send: the queued work of its sessions, and hints to other processes.
+//! What this process is about to send: the queued work of its sessions, and hints to other
+//! processes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub(super) enum NextAction {
     Close,
 }
 
-/// The sessions of this process, from the decision to open one until its end, and what waits to be sent.
+/// The sessions of this process, from the decision to open one until its end, and what waits to be
+/// sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbound {
     sessions: HashMap<SessionId, SessionState>,
@@ -91,8 +93,8 @@ impl Outbound {
         self.sessions.values().filter_map(|session| session.last_alive).min()
     }
 
-    /// Returns why no new lock is requested now: the server has no room for it, or the last attempt to open a
-    /// session failed a moment ago (C28).
+    /// Returns why no new lock is requested now: the server has no room for it, or the last attempt
+    /// to open a session failed a moment ago (C28).
     pub(super) fn refusal(&self, at: Instant) -> Option<Error> {
         self.lock_table.refusal(at).or_else(|| {
             let (failure, until) = self.open_failure.as_ref()?;
@@ -185,8 +187,8 @@ impl Outbound {
         }
     }
 
-    /// Returns the next action of a session, which is probed at that interval. A session that closes is no
-    /// longer the current one.
+    /// Returns the next action of a session, which is probed at that interval. A session that
+    /// closes is no longer the current one.
     pub(super) fn next_action(
         &mut self,
         id: SessionId,
@@ -239,7 +241,8 @@ impl Outbound {
         }
     }
 
-    /// Marks a session as alive: the server answered a statement sent at `sent`, even if it refused it.
+    /// Marks a session as alive: the server answered a statement sent at `sent`, even if it refused
+    /// it.
     pub(super) fn session_alive(&mut self, id: SessionId, probes: Vec<ReplySender<Instant>>, sent: Instant) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.is_overdue = false;
@@ -250,8 +253,8 @@ impl Outbound {
         }
     }
 
-    /// Marks a session as overdue: it gets no new requests, and its queued tries fail. Returns when it was
-    /// last alive.
+    /// Marks a session as overdue: it gets no new requests, and its queued tries fail. Returns when
+    /// it was last alive.
     pub(super) fn session_overdue(&mut self, id: SessionId) -> Option<Instant> {
         self.current.take_if(|current| *current == id);
         let session = self.sessions.get_mut(&id)?;

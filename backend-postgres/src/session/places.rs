@@ -1,5 +1,5 @@
-//! The places of this process in the queues: of its waiters, of waiters that it does not know any more, and of
-//! users' transactions.
+//! The places of this process in the queues: of its waiters, of waiters that it does not know any
+//! more, and of users' transactions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,8 @@ use super::leave_requests::LeaveRequests;
 pub(super) struct Places {
     /// Tickets that have a place, or may have one.
     places: HashMap<Ticket, Place>,
-    /// For each name, the tickets that the last poll found ready and that this process does not know.
+    /// For each name, the tickets that the last poll found ready and that this process does not
+    /// know.
     orphaned: HashMap<Name, Vec<Ticket>>,
     /// The turns of users' transactions. A turn is not a hold of a session.
     turns: HashMap<Ticket, TransactionTurn>,
@@ -39,8 +40,8 @@ struct TransactionTurn {
 }
 
 impl Places {
-    /// Returns the epoch of the record in which the ticket has its place; `None` if it is not certain to have
-    /// one.
+    /// Returns the epoch of the record in which the ticket has its place; `None` if it is not
+    /// certain to have one.
     pub(super) fn epoch(&self, ticket: Ticket) -> Option<u64> {
         self.places.get(&ticket)?.epoch
     }
@@ -107,8 +108,8 @@ impl Places {
         }
     }
 
-    /// Keeps those ready tickets of a poll for which a try is of use, and notes the ones that this process
-    /// does not know. None is of use while this process holds the mutex.
+    /// Keeps those ready tickets of a poll for which a try is of use, and notes the ones that this
+    /// process does not know. None is of use while this process holds the mutex.
     pub(super) fn polled(&mut self, name: &Name, polled: &mut Polled, is_held: bool) {
         if is_held {
             polled.ready.clear();
@@ -118,8 +119,8 @@ impl Places {
         self.add_orphans(name, &polled.ready);
     }
 
-    /// Notes the ready tickets that this process does not know: a cancel of one of them has to reach the
-    /// queue.
+    /// Notes the ready tickets that this process does not know: a cancel of one of them has to
+    /// reach the queue.
     pub(super) fn add_orphans(&mut self, name: &Name, ready: &[Ticket]) {
         let is_unknown = |ticket: &&Ticket| !self.contains(**ticket) && !self.is_turn(**ticket);
         let unknown: Vec<_> = ready.iter().filter(is_unknown).copied().collect();
@@ -147,8 +148,8 @@ impl Places {
         self.turns.values().map(|turn| turn.name.clone()).collect()
     }
 
-    /// Applies the answer to the request of a turn. A turn that is certainly neither granted nor waiting is
-    /// removed.
+    /// Applies the answer to the request of a turn. A turn that is certainly neither granted nor
+    /// waiting is removed.
     pub(super) fn turn_answered(&mut self, ask: &Acquire, answer: &Result<Acquired>) {
         let is_there = match answer {
             Ok(Acquired::Granted { .. }) => true,

@@ -1,6 +1,6 @@
-//! Records of holds for other processes to read, in the table `session_grants`. A hold is recorded once it is
-//! held for a while, so that short holds cost nothing. The session that unlocks a mutex removes its record;
-//! what it could not remove at once is removed here.
+//! Records of holds for other processes to read, in the table `session_grants`. A hold is recorded
+//! once it is held for a while, so that short holds cost nothing. The session that unlocks a mutex
+//! removes its record; what it could not remove at once is removed here.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,14 +12,15 @@ use super::lock_sessions::LockSessions;
 use super::records::MAXIMUM_BATCH;
 use crate::steps::PostgresSteps;
 
-/// Interval between two writes. With the minimum age of a recorded hold and the time of a request, a hold is
-/// recorded within a second.
+/// Interval between two writes. With the minimum age of a recorded hold and the time of a request,
+/// a hold is recorded within a second.
 const WRITE_INTERVAL: Duration = Duration::from_millis(400);
 /// Minimum interval before a failed removal is repeated.
 const MINIMUM_REMOVAL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum interval between two writes after failures.
 const MAXIMUM_WRITE_INTERVAL: Duration = Duration::from_secs(5);
-/// Maximum interval before a failed removal is repeated: for this long an earlier holder can be shown.
+/// Maximum interval before a failed removal is repeated: for this long an earlier holder can be
+/// shown.
 const MAXIMUM_REMOVAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Writes the records of holds.
@@ -85,9 +86,9 @@ pub(super) async fn remove(lock_sessions: &LockSessions, steps: &PostgresSteps) 
     }
 }
 
-/// Waits until the removal of records of earlier holds of these mutexes was tried, for at most a quarter of
-/// the request timeout. Otherwise, if the same session holds a mutex again next, it would be shown as the
-/// earlier holder.
+/// Waits until the removal of records of earlier holds of these mutexes was tried, for at most a
+/// quarter of the request timeout. Otherwise, if the same session holds a mutex again next, it
+/// would be shown as the earlier holder.
 pub(super) async fn stale_records_removed(lock_sessions: &LockSessions, asks: &[&Acquire]) {
     // The other requests of the batch wait, too.
     let end = now() + lock_sessions.request_timeout / 4;

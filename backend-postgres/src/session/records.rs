@@ -1,4 +1,5 @@
-//! Which holds have a record for other processes to read, or may have one, in the table `session_grants`.
+//! Which holds have a record for other processes to read, or may have one, in the table
+//! `session_grants`.
 
 use std::collections::HashSet;
 
@@ -16,7 +17,8 @@ pub(super) struct Records {
     being_written: HashSet<Ticket>,
     /// Ended holds that may still have a record.
     to_remove: Vec<(Name, Ticket)>,
-    /// Ended holds whose record another process may take for the current hold, until its removal was tried.
+    /// Ended holds whose record another process may take for the current hold, until its removal
+    /// was tried.
     stale: HashSet<(Name, Ticket)>,
 }
 
@@ -25,8 +27,8 @@ impl Records {
         self.being_written.extend(tickets);
     }
 
-    /// Completes a write, or its failure. `is_held`: the ticket still, or again, holds the mutex; otherwise
-    /// the record is to be removed.
+    /// Completes a write, or its failure. `is_held`: the ticket still, or again, holds the mutex;
+    /// otherwise the record is to be removed.
     pub(super) fn end_write(&mut self, name: Name, ticket: Ticket, is_held: bool) {
         self.being_written.remove(&ticket);
         if is_held {
@@ -68,8 +70,8 @@ impl Records {
         ended
     }
 
-    /// Completes an attempt to remove records. Queues those again that are left, and returns whether there
-    /// are any.
+    /// Completes an attempt to remove records. Queues those again that are left, and returns
+    /// whether there are any.
     pub(super) fn removals_tried(
         &mut self,
         ended: Vec<(Name, Ticket)>,

@@ -13,8 +13,8 @@ pub(super) enum Reply<T> {
     Now(Result<T>),
     /// The reply comes later; the number is that of the request.
     Later(u64, oneshot::Receiver<Result<T>>),
-    /// The reply depends on whether a session is alive. The receiver gets the time at which the probe that
-    /// was answered was sent.
+    /// The reply depends on whether a session is alive. The receiver gets the time at which the
+    /// probe that was answered was sent.
     AfterProbe(oneshot::Receiver<Result<Instant>>),
 }
 

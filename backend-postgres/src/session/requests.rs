@@ -55,8 +55,8 @@ impl SharedState {
         Reply::Later(number, answer)
     }
 
-    /// Renews the lease of a ticket that holds the mutex, from the time of a statement that the session has
-    /// answered.
+    /// Renews the lease of a ticket that holds the mutex, from the time of a statement that the
+    /// session has answered.
     fn claim(&mut self, ask: &Acquire, at: Instant) -> Reply<TryOutcome> {
         let session = self.holds.of(&ask.object.name, ask.ticket).map(|held| held.session);
         let alive = session.and_then(|session| self.outbound.last_alive(session));
@@ -71,8 +71,8 @@ impl SharedState {
         }
     }
 
-    /// Renews a claimed hold whose session was alive at `sent`; `None` if the ticket no longer holds the
-    /// mutex.
+    /// Renews a claimed hold whose session was alive at `sent`; `None` if the ticket no longer
+    /// holds the mutex.
     pub(super) fn claimed(&mut self, ask: &Acquire, sent: Instant) -> Option<Acquired> {
         self.holds.renew(&ask.object.name, ask.ticket, sent + ask.lease.get()).map(granted)
     }

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use super::messages::{Batch, ForceUnlockAnswers, ReplySender, Unlock};
 
-/// Maximum number of names in one statement, so that other requests of the session do not wait for long.
+/// Maximum number of names in one statement, so that other requests of the session do not wait for
+/// long.
 const MAXIMUM_BATCH: usize = 128;
 
 /// A session, from the decision to open it until its end.
@@ -20,8 +21,8 @@ pub(super) struct SessionState {
     pub(super) unlocks: Vec<Unlock>,
     /// Tries to send, by the numbers of their attempts.
     pub(super) try_locks: Vec<(Name, u64)>,
-    /// Callers that wait for a sign that the session is alive. The reply is the time at which the answered
-    /// statement was sent.
+    /// Callers that wait for a sign that the session is alive. The reply is the time at which the
+    /// answered statement was sent.
     pub(super) probes: Vec<ReplySender<Instant>>,
     /// Answers to requests of other processes, sent once the unlocks are carried out.
     pub(super) answers: ForceUnlockAnswers,
@@ -54,8 +55,8 @@ impl SessionState {
         }
     }
 
-    /// Takes the next batch, and the attempts to add to it. Unlocks come first, so that no try finds a lock
-    /// that is about to be unlocked.
+    /// Takes the next batch, and the attempts to add to it. Unlocks come first, so that no try
+    /// finds a lock that is about to be unlocked.
     pub(super) fn next_batch(&mut self) -> (Batch, Vec<(Name, u64)>) {
         let unlocks = self.unlocks.drain(..self.unlocks.len().min(MAXIMUM_BATCH)).collect();
         let room = if self.unlocks.is_empty() { self.try_locks.len().min(MAXIMUM_BATCH) } else { 0 };

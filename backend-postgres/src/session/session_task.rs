@@ -1,4 +1,5 @@
-//! The task of one session: it sends queued requests until its connection breaks or it is no longer needed.
+//! The task of one session: it sends queued requests until its connection breaks or it is no longer
+//! needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,8 @@ const INSUFFICIENT_PRIVILEGE: &str = "42501";
 /// The server's error code for a write in a read-only transaction.
 const READ_ONLY_TRANSACTION: &str = "25006";
 
-/// Returns whether the server only refused the statement and keeps the session. After a switch to read-only a
-/// session keeps its holds, unless another host takes writes.
+/// Returns whether the server only refused the statement and keeps the session. After a switch to
+/// read-only a session keeps its holds, unless another host takes writes.
 fn keeps_session(error: &sqlx::Error) -> bool {
     error::leaves_connection(error) || error::code(error) == Some(READ_ONLY_TRANSACTION)
 }
@@ -200,8 +201,8 @@ impl SessionTask<'_> {
         }
     }
 
-    /// After a switch to read-only, ends the session if another host takes writes, since its holds do not
-    /// count there. Otherwise searches for such a host.
+    /// After a switch to read-only, ends the session if another host takes writes, since its holds
+    /// do not count there. Otherwise searches for such a host.
     fn end_if_superseded(&self) -> Result<(), EndReason> {
         if !self.config.is_superseded(&self.connection) {
             self.config.search_writable_host(self.lock_sessions.request_timeout);
@@ -233,8 +234,9 @@ fn log_end(error: &Error) {
     );
 }
 
-/// Waits for the answer to a statement. If it is overdue, its callers get their reply, and another session serves
-/// new requests. This session then has the time for which its holds may still be relied on.
+/// Waits for the answer to a statement. If it is overdue, its callers get their reply, and another
+/// session serves new requests. This session then has the time for which its holds may still be
+/// relied on.
 async fn wait_for_answer<T>(
     lock_sessions: &LockSessions,
     id: SessionId,

@@ -13,8 +13,9 @@ use super::timing::probe_interval;
 
 /// The state that callers, the engine and the session tasks share.
 ///
-/// Each machine changes its own fields only. What concerns several of them is a method here: those of callers'
-/// requests stand in `requests` and `unlock`, those of the server's answers in `answers` and `try_lock`.
+/// Each machine changes its own fields only. What concerns several of them is a method here: those
+/// of callers' requests stand in `requests` and `unlock`, those of the server's answers in
+/// `answers` and `try_lock`.
 #[derive(Debug)]
 pub(super) struct SharedState {
     pub(super) ttl: Ttl,
@@ -65,7 +66,8 @@ impl SharedState {
         self.places.leaving.left(request, at, alive, is_held);
     }
 
-    /// Unlocks holds whose lease has ended. Returns the sessions to be started, and when to call this again.
+    /// Unlocks holds whose lease has ended. Returns the sessions to be started, and when to call
+    /// this again.
     pub(super) fn run_timers(&mut self, at: Instant) -> (Vec<SessionId>, Option<Instant>) {
         for (name, ticket) in self.holds.expired(at) {
             drop(self.end_hold(&name, ticket));

@@ -1,5 +1,5 @@
-//! The steps of mutexes in session mode. Sessions try and unlock; a waiter has a place in the queue, which is
-//! that of lease mode.
+//! The steps of mutexes in session mode. Sessions try and unlock; a waiter has a place in the
+//! queue, which is that of lease mode.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
@@ -48,8 +48,8 @@ impl SessionSteps {
         now() + self.lock_sessions.request_timeout
     }
 
-    /// Answers the turns of transactions by the steps of lease mode and all other entries by the sessions,
-    /// concurrently.
+    /// Answers the turns of transactions by the steps of lease mode and all other entries by the
+    /// sessions, concurrently.
     async fn split_turns<T: Clone + Send + Sync, A: Send>(
         &self,
         batch: &[T],
@@ -179,8 +179,8 @@ impl SessionSteps {
         }
     }
 
-    /// Returns why this process must not be the first of a queue: it could not open a session. Starts another
-    /// attempt if one is due.
+    /// Returns why this process must not be the first of a queue: it could not open a session.
+    /// Starts another attempt if one is due.
     fn open_failure(&self) -> Option<Error> {
         self.lock_sessions.with(|state| state.outbound.open_failure())
     }
@@ -200,7 +200,8 @@ impl SessionSteps {
 
 #[async_trait]
 impl PermitSteps for SessionSteps {
-    /// Requests of all lanes leave in the same statements, so that names need not wait for each other here.
+    /// Requests of all lanes leave in the same statements, so that names need not wait for each
+    /// other here.
     fn lane(&self, object: &Object) -> usize {
         let mut hasher = DefaultHasher::new();
         object.name.as_str().hash(&mut hasher);

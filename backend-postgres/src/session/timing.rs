@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use stanchion_core::Ttl;
 
-/// How much longer than the TTL the server keeps a silent session. A claim is answered from memory only while
-/// the last statement is younger than this.
+/// How much longer than the TTL the server keeps a silent session. A claim is answered from memory
+/// only while the last statement is younger than this.
 pub(super) const IDLE_TIMEOUT_MARGIN: Duration = Duration::from_millis(10);
 /// Maximum interval between two probes of a session with holds, so that its end is noticed soon.
 const HOLDER_PROBE_INTERVAL: Duration = Duration::from_millis(250);

@@ -33,8 +33,8 @@ impl SharedState {
             let replies = attempt.requests.into_iter().map(|request| request.reply);
             fail_all(replies, &lock_table::full_error());
         } else if answer.code == NOT_QUEUED && !attempt.reads_queue {
-            // There is a queue. Requests that do not join it try once more and read the queue, to see whether
-            // any process in it is alive.
+            // There is a queue. Requests that do not join it try once more and read the queue, to
+            // see whether any process in it is alive.
             attempt.requests.retain(|request| !request.cancelled);
             let joining =
                 attempt.requests.extract_if(.., |request| request.acquisition.joins_queue).collect();
@@ -73,8 +73,8 @@ impl SharedState {
             })));
         } else {
             self.outbound.unlock_unclaimed(id, name);
-            // The first ticket in the queue is of this process, but no request of it is under way: wake its
-            // waiter. If the ticket was cancelled, its cancel wakes the next waiter.
+            // The first ticket in the queue is of this process, but no request of it is under way:
+            // wake its waiter. If the ticket was cancelled, its cancel wakes the next waiter.
             if let Some(first_waiter) = answer.first_waiter {
                 self.events.push(Event::Wake(first_waiter));
                 self.places.leave_orphan(name, first_waiter);
@@ -83,9 +83,9 @@ impl SharedState {
         self.refuse_all(requests, false);
     }
 
-    /// Replies to refused requests. `has_no_place`: the server found no place for the first ticket that was
-    /// believed to have one. Then the record is lost, or the process was silent for too long; both concern
-    /// the other tickets too.
+    /// Replies to refused requests. `has_no_place`: the server found no place for the first ticket
+    /// that was believed to have one. Then the record is lost, or the process was silent for too
+    /// long; both concern the other tickets too.
     fn refuse_all(&mut self, requests: Vec<LockRequest>, has_no_place: bool) {
         for request in requests {
             let ticket = request.acquisition.ticket;
@@ -101,8 +101,8 @@ impl SharedState {
         }
     }
 
-    /// Handles the requests that came after the try that has now ended: refuses them if this process holds
-    /// the mutex, otherwise tries for them.
+    /// Handles the requests that came after the try that has now ended: refuses them if this
+    /// process holds the mutex, otherwise tries for them.
     fn try_later_requests(&mut self, name: &Name, later: Vec<LockRequest>) {
         if self.holds.get(name).is_some() {
             self.refuse_all(later, false);

@@ -14,9 +14,9 @@ fn no_answer() -> Error {
 }
 
 impl SharedState {
-    /// Requests the end of a hold; `None` if there is none. If its unlock is under way, the reply is that
-    /// unlock's. A caller gets its reply at once if the session is overdue: waiting for it would delay what
-    /// the caller wants of other sessions.
+    /// Requests the end of a hold; `None` if there is none. If its unlock is under way, the reply
+    /// is that unlock's. A caller gets its reply at once if the session is overdue: waiting for it
+    /// would delay what the caller wants of other sessions.
     pub(super) fn end_hold(
         &mut self,
         name: &Name,
@@ -45,7 +45,8 @@ impl SharedState {
 
     pub(super) fn cancel(&mut self, ask: &Cancel, at: Instant) -> Reply<Kept> {
         let name = &ask.object.name;
-        // Needed also if the ticket is found: a claim of it may be waiting for the answer to a probe.
+        // Needed also if the ticket is found: a claim of it may be waiting for the answer to a
+        // probe.
         self.holds.tombstones.add(ask.ticket, at + ask.lease.get());
         if let Some(answer) = self.end_hold(name, ask.ticket) {
             return Reply::Later(0, answer);
@@ -54,8 +55,8 @@ impl SharedState {
         Reply::Now(Ok(Kept::No))
     }
 
-    /// Carries out a request to unlock a mutex by force. It is accepted once the lock is unlocked, and
-    /// declined if the mutex was granted after the request.
+    /// Carries out a request to unlock a mutex by force. It is accepted once the lock is unlocked,
+    /// and declined if the mutex was granted after the request.
     pub(super) fn force_unlock(&mut self, id: SessionId, request: &ForceUnlockRequest) {
         let name = Name::new(&request.name).ok();
         let held = name.as_ref().and_then(|name| self.holds.get(name));

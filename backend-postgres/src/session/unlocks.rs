@@ -14,8 +14,8 @@ use super::reply::fail_all;
 #[derive(Debug, Default)]
 pub(super) struct Unlocks {
     pending: HashMap<Ticket, PendingUnlock>,
-    /// Tickets whose session ended before it answered their unlock. Until the given time the server may still
-    /// keep the lock.
+    /// Tickets whose session ended before it answered their unlock. Until the given time the server
+    /// may still keep the lock.
     in_doubt: HashMap<Ticket, Instant>,
 }
 
@@ -32,8 +32,8 @@ impl Unlocks {
         self.pending.insert(ticket, PendingUnlock { session, replies: Vec::new() });
     }
 
-    /// Has a caller wait for the unlock of a ticket; `None` if none is under way. Also returns the session of
-    /// the unlock.
+    /// Has a caller wait for the unlock of a ticket; `None` if none is under way. Also returns the
+    /// session of the unlock.
     pub(super) fn wait(&mut self, ticket: Ticket) -> Option<(SessionId, oneshot::Receiver<Result<Kept>>)> {
         let pending = self.pending.get_mut(&ticket)?;
         let (reply, answer) = oneshot::channel();
@@ -57,8 +57,8 @@ impl Unlocks {
         }
     }
 
-    /// Marks the unanswered unlocks of a session that has ended at `at`. Whether the server carried them out
-    /// is unknown until `until`, when it has surely ended the session, too.
+    /// Marks the unanswered unlocks of a session that has ended at `at`. Whether the server carried
+    /// them out is unknown until `until`, when it has surely ended the session, too.
     pub(super) fn session_closed(&mut self, id: SessionId, error: &Error, at: Instant, until: Instant) {
         self.in_doubt.retain(|_, until| at < *until);
         for (ticket, pending) in self.pending.extract_if(|_, pending| pending.session == id) {
@@ -67,7 +67,8 @@ impl Unlocks {
         }
     }
 
-    /// Returns whether the server may still keep the lock of a ticket whose session ended while it unlocked.
+    /// Returns whether the server may still keep the lock of a ticket whose session ended while it
+    /// unlocked.
     pub(super) fn is_in_doubt(&self, ticket: Ticket, at: Instant) -> bool {
         self.in_doubt.get(&ticket).is_some_and(|until| at < *until)
     }

@@ -11,8 +11,8 @@ use crate::session_settings::SessionSettings;
 
 /// Timeout of a source whose requests end by it.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Timeout of all other sources, also on a machine that stands still for a while. A source whose server is killed tries to
-/// connect for as long.
+/// Timeout of all other sources, also on a machine that stands still for a while. A source whose
+/// server is killed tries to connect for as long.
 const LONG_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time until a source works again: two calls without hints.
 const RECOVERY_TIMEOUT: Duration =
@@ -49,7 +49,8 @@ async fn hints(wake: &PostgresWake) -> Vec<Ticket> {
     panic!("no hints");
 }
 
-/// Waits until a call ends without an error. On a machine that stands still, a call can end by its timeout.
+/// Waits until a call ends without an error. On a machine that stands still, a call can end by its
+/// timeout.
 async fn works(wake: &PostgresWake) {
     let is_silent = || async { wake.next().await.is_ok_and(|hints| hints.is_empty()) };
     eventually(RECOVERY_TIMEOUT, "it works", is_silent).await;
@@ -132,7 +133,8 @@ async fn c17_a_connection_that_falls_silent_with_a_change_is_given_up_in_a_bound
     assert_eq!(hinted, [ticket]);
 }
 
-/// Whoever waits first waits for all namespaces of the store; when it ends, the others go on with its connection, and lose nothing.
+/// Whoever waits first waits for all namespaces of the store; when it ends, the others go on with
+/// its connection, and lose nothing.
 #[tokio::test]
 async fn c27_a_wait_that_is_dropped_leaves_the_connection_to_the_others() {
     let server = server();

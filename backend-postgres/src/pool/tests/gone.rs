@@ -1,4 +1,5 @@
-//! The leftovers of callers that went away: connections whose answer was not read yet, and attempts to connect.
+//! The leftovers of callers that went away: connections whose answer was not read yet, and attempts
+//! to connect.
 
 use stanchion_testbed::faults::{Direction, Proxy};
 
@@ -96,7 +97,8 @@ async fn c4_a_connection_whose_answer_is_to_come_is_used_last() {
         WHERE application_name = 'stanchion'";
     let before = server.sql(pids).unwrap();
     for _ in 0..10 {
-        // A caller that waited for the answer to another caller's request would get that connection, or a new one.
+        // A caller that waited for the answer to another caller's request would get that
+        // connection, or a new one.
         assert_ne!(number(&pool, PID).await.unwrap(), busy);
     }
     assert_eq!(server.sql(pids).unwrap(), before, "connections were made anew");

@@ -217,8 +217,9 @@ impl AskedHolder {
         Self { clock: Instant::now(), watch: Stopwatch::start() }
     }
 
-    /// Returns whether the caller, which goes by its clock, ended the holder's session although the holder had less time
-    /// than `needed` to obey: the machine stood still. It is called right after the call that asks.
+    /// Returns whether the caller, which goes by its clock, ended the holder's session although the
+    /// holder had less time than `needed` to obey: the machine stood still. It is called right
+    /// after the call that asks.
     fn stood_still(&self, needed: Duration) -> bool {
         self.clock.elapsed() >= GRACE && self.watch.elapsed() < needed
     }
