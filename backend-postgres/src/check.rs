@@ -10,84 +10,31 @@ use sqlx::{PgConnection, Row, raw_sql};
 use stanchion_core::observe::events::server_fields;
 use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
-use crate::access::{Access, Sessions, Settings, Way};
 use crate::error;
-use crate::hosts::why_unfit;
 use crate::schema::{LAYOUT, Schema, Statement, literal};
+use crate::session_settings::{Route, SessionSettings};
+use crate::writable::why_unfit;
 
 /// Minimum version of the server, as `server_version_num`.
 const MIN_VERSION: i32 = 140_000;
-/// The order in which two connections are asked for their session, to see whether each keeps a session of its own while
-/// the other is used. A pooler assigns the session that became free last, or the next one in turn. Other clients of the
-/// pooler can make it look like two sessions once, but hardly three times.
+/// The order in which two connections are asked for their session, to see whether each keeps a
+/// session of its own while the other is used. A pooler assigns the session that became free last,
+/// or the next one in turn. Other clients of the pooler can make it look like two sessions once,
+/// but hardly three times.
 const PROBES: [usize; 12] = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0];
 
-/// The findings of the connection check.
-pub(crate) struct Found {
-    pub(crate) settings: Settings,
-    /// Whether the server keeps its data through a crash.
-    pub(crate) survives_restart: bool,
-    /// Idle connections that were made with these settings.
-    pub(crate) connections: Vec<PgConnection>,
-}
-
 /// The server's own settings, and the settings of a session.
-struct Facts {
+pub(crate) struct Facts {
     version: i32,
     standby: bool,
     read_only: String,
     encoding: String,
-    fsync: String,
+    pub(crate) fsync: String,
     encrypted: bool,
-    synchronous_commit: String,
+    pub(crate) synchronous_commit: String,
     /// In milliseconds.
     statement_timeout: String,
     isolation: String,
-}
-
-/// Connects and checks the server.
-///
-/// # Errors
-/// `UnsafeStore`, `Unsupported`, or the reason why the server could not be asked.
-pub(crate) async fn server(access: &Access, mut settings: Settings, schema: &Schema) -> Result<Found> {
-    let sessions = |settings| Sessions { access: access.clone(), settings };
-    let mut first = match sessions(settings).connect().await {
-        Err(error) if error::refuses_settings(&error) => {
-            settings.way = Way::Pooled;
-            sessions(settings).connect().await?
-        }
-        connected => connected?,
-    };
-    let facts = facts(&mut first, schema).await?;
-    judge(&facts)?;
-    settings.raise = facts.synchronous_commit == "off";
-    if settings.way == Way::Direct && !facts.are_set_up_by(&settings) {
-        // A pooler has dropped the settings.
-        settings.way = Way::Pooled;
-    }
-    let mut sessions_of_two = [first, sessions(settings).connect().await?];
-    if settings.way == Way::Direct && is_pooled(&mut sessions_of_two, schema).await? {
-        settings.way = Way::Pooled;
-    }
-    let options = access.options();
-    if settings.way == Way::Direct && !facts.encrypted && is_open_by_chance(&options) {
-        let server = access.address();
-        let (address, port) = server_fields(&server);
-        tracing::warn!(
-            name: "stanchion.server.unencrypted",
-            {
-                server.address = address,
-                server.port = port,
-            },
-            "the connection is not encrypted, because the server offers no TLS and sslmode does not demand it"
-        );
-    }
-    let [first, second] = sessions_of_two;
-    let mut connections = vec![second];
-    if !settings.raise {
-        connections.push(first);
-    }
-    Ok(Found { settings, survives_restart: facts.fsync == "on", connections })
 }
 
 /// Whether a connection without TLS crosses a network, and nobody has said that it may.
@@ -105,8 +52,8 @@ fn is_open_by_chance(options: &PgConnectOptions) -> bool {
 ///
 /// # Errors
 /// `UnsafeStore` for session mode through a pooler.
-pub(crate) fn mode(mode: MutexMode, way: Way) -> Result<()> {
-    if mode == MutexMode::Session && way == Way::Pooled {
+pub(crate) fn mode(mode: MutexMode, route: Route) -> Result<()> {
+    if mode == MutexMode::Session && route == Route::Pooled {
         let detail = "a pooler stands before the server that shares sessions, or drops their settings: two clients could \
                       hold the same mutex, so use mutex=lease, or connect to the server itself";
         return Err(Error::new(ErrorKind::UnsafeStore, detail));
@@ -117,8 +64,8 @@ pub(crate) fn mode(mode: MutexMode, way: Way) -> Result<()> {
 /// Checks whether a session has the settings that the steps need.
 ///
 /// # Errors
-/// `UnsafeStore` for another isolation level, or if commits do not wait for the disk although the session was made with
-/// `synchronous_commit=on`.
+/// `UnsafeStore` for another isolation level, or if commits do not wait for the disk although the
+/// session was made with `synchronous_commit=on`.
 pub(crate) fn session(isolation: &str, synchronous_commit: &str, ours: bool) -> Result<()> {
     if isolation != "read committed" {
         let detail = format!("the sessions' isolation level is {isolation}, it must be read committed");
@@ -149,7 +96,7 @@ pub(crate) fn namespace(namespace: &str, wanted: &str, mode: &str, layout: i32) 
     }
     if mode != wanted {
         return mismatch(format!(
-            "namespace {namespace} keeps its mutexes by {mode}, this store was told mutex={wanted}"
+            "namespace {namespace} keeps its mutexes by {mode}, this store asks for mutex={wanted}"
         ));
     }
     Ok(())
@@ -161,11 +108,11 @@ pub(crate) struct Expected {
     schema: Schema,
     mode: &'static str,
     /// The namespaces, each for as long as its engine lives.
-    namespaces: Mutex<BTreeMap<Arc<str>, Life>>,
+    namespaces: Mutex<BTreeMap<Arc<str>, Owner>>,
 }
 
-/// Whatever lives as long as what it stands for.
-pub(crate) type Life = Weak<dyn Any + Send + Sync>;
+/// Whatever lives as long as a namespace is open.
+type Owner = Weak<dyn Any + Send + Sync>;
 
 /// Namespaces of one statement at most.
 const PART: usize = 100;
@@ -175,12 +122,12 @@ impl Expected {
         Self { schema: schema.clone(), mode: written(mode), namespaces: Mutex::default() }
     }
 
-    /// From now on this namespace is looked at, too.
-    pub(crate) fn begin(&self, namespace: &Arc<str>, life: Life) {
-        self.namespaces().insert(Arc::clone(namespace), life);
+    /// From now on this namespace is checked, too, while its owner lives.
+    pub(crate) fn begin(&self, namespace: &Arc<str>, owner: Owner) {
+        self.namespaces().insert(Arc::clone(namespace), owner);
     }
 
-    fn namespaces(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Life>> {
+    fn namespaces(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Owner>> {
         self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -200,12 +147,12 @@ impl Expected {
     /// Checks a new connection. Where others do not let it look, it is used.
     ///
     /// # Errors
-    /// `Unavailable` for a standby, which may become the primary; `ConfigMismatch` as [`namespace`]; or the reason why the
-    /// server could not be asked.
+    /// `Unavailable` for a standby, which may become the primary; `ConfigMismatch` as
+    /// [`namespace`]; or the reason why the server could not be asked.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
         let namespaces: Vec<_> = {
             let mut all = self.namespaces();
-            all.retain(|_, life| life.strong_count() > 0);
+            all.retain(|_, owner| owner.strong_count() > 0);
             all.keys().cloned().collect()
         };
         // Also without a namespace: the server may be a standby.
@@ -247,31 +194,6 @@ impl Expected {
     }
 }
 
-fn judge(facts: &Facts) -> Result<()> {
-    let refused = |kind, detail: String| Err(Error::new(kind, detail));
-    if facts.version < MIN_VERSION {
-        let version = facts.version / 10_000;
-        return refused(
-            ErrorKind::Unsupported,
-            format!("Postgres 14 or later is needed, the server is {version}"),
-        );
-    }
-    if let Some(why) = why_unfit(facts.standby, &facts.read_only) {
-        return refused(ErrorKind::UnsafeStore, why.to_owned());
-    }
-    if facts.encoding != "UTF8" {
-        let detail = format!("server_encoding is {}, it must be UTF8: names would be lost", facts.encoding);
-        return refused(ErrorKind::UnsafeStore, detail);
-    }
-    if facts.fsync != "on" {
-        tracing::warn!(
-            name: "stanchion.server.unsafe",
-            "fsync is off: a crash of the server's machine forgets grants"
-        );
-    }
-    Ok(())
-}
-
 impl Facts {
     fn read(row: &PgRow) -> sqlx::Result<Self> {
         Ok(Self {
@@ -287,26 +209,81 @@ impl Facts {
         })
     }
 
-    /// Returns whether the session got the settings that it was made with. Those of its role may be others.
-    fn are_set_up_by(&self, settings: &Settings) -> bool {
+    /// Checks whether the server is safe.
+    ///
+    /// # Errors
+    /// `Unsupported` for a version that is too old; `UnsafeStore` for a server that takes no
+    /// writes, or would lose names.
+    pub(crate) fn judge(&self) -> Result<()> {
+        let refused = |kind, detail: String| Err(Error::new(kind, detail));
+        if self.version < MIN_VERSION {
+            let version = self.version / 10_000;
+            return refused(
+                ErrorKind::Unsupported,
+                format!("Postgres 14 or later is needed, the server is {version}"),
+            );
+        }
+        if let Some(why) = why_unfit(self.standby, &self.read_only) {
+            return refused(ErrorKind::UnsafeStore, why.to_owned());
+        }
+        if self.encoding != "UTF8" {
+            let detail =
+                format!("server_encoding is {}, it must be UTF8: names would be lost", self.encoding);
+            return refused(ErrorKind::UnsafeStore, detail);
+        }
+        if self.fsync != "on" {
+            tracing::warn!(
+                name: "stanchion.server.unsafe",
+                "fsync is off: a crash of the server's machine forgets grants"
+            );
+        }
+        Ok(())
+    }
+
+    /// Logs that the connection is not encrypted, if nobody has said that it need not be.
+    pub(crate) fn log_encryption(&self, options: &PgConnectOptions, server: &str) {
+        if !self.encrypted && is_open_by_chance(options) {
+            let (address, port) = server_fields(server);
+            tracing::warn!(
+                name: "stanchion.server.unencrypted",
+                {
+                    server.address = address,
+                    server.port = port,
+                },
+                "the connection is not encrypted, because the server offers no TLS and sslmode does not demand it"
+            );
+        }
+    }
+
+    /// Returns whether the session got the settings that it was made with. Those of its role may be
+    /// others.
+    pub(crate) fn are_set_up_by(&self, settings: &SessionSettings) -> bool {
         let statement_timeout = settings.statement_timeout();
         self.isolation == "read committed"
             && statement_timeout.strip_suffix("ms") == Some(&self.statement_timeout)
     }
 }
 
-async fn facts(connection: &mut PgConnection, schema: &Schema) -> Result<Facts> {
+/// Asks a session for its settings, and for those of the server.
+///
+/// # Errors
+/// The reason why the server could not be asked.
+pub(crate) async fn facts(connection: &mut PgConnection, schema: &Schema) -> Result<Facts> {
     let statement = schema.statement(include_str!("sql/server.sql"));
     let row = raw_sql(statement.sql()).fetch_one(connection).await;
     let row = row.map_err(|error| error::certain(error::of_request(error)))?;
     Facts::read(&row).map_err(|error| error::certain(error::unexpected().with_source(error)))
 }
 
-async fn is_pooled(sessions: &mut [PgConnection; 2], schema: &Schema) -> Result<bool> {
+/// Returns whether two connections lead to a pooler, which shares sessions between them.
+///
+/// # Errors
+/// The reason why the server could not be asked.
+pub(crate) async fn is_pooled(connections: &mut [PgConnection; 2], schema: &Schema) -> Result<bool> {
     let statement = schema.statement(include_str!("sql/pid.sql"));
     let mut seen = [None, None];
     for which in PROBES {
-        let row = raw_sql(statement.sql()).fetch_one(&mut sessions[which]).await;
+        let row = raw_sql(statement.sql()).fetch_one(&mut connections[which]).await;
         let pid = row.and_then(|row| row.try_get::<i32, _>(0));
         let pid = pid.map_err(|error| error::certain(error::of_request(error)))?;
         if *seen[which].get_or_insert(pid) != pid {
@@ -336,7 +313,7 @@ mod tests {
             isolation: "read committed".to_owned(),
         };
         change(&mut facts);
-        judge(&facts).map_err(|error| error.kind())
+        facts.judge().map_err(|error| error.kind())
     }
 
     #[test]
@@ -351,18 +328,18 @@ mod tests {
         assert!(session("read committed", "off", true).is_err());
         assert!(session("serializable", "on", false).is_err());
         assert!(
-            mode(MutexMode::Session, Way::Pooled).is_err() && mode(MutexMode::Lease, Way::Pooled).is_ok()
+            mode(MutexMode::Session, Route::Pooled).is_err() && mode(MutexMode::Lease, Route::Pooled).is_ok()
         );
     }
 
     #[test]
-    fn a_connection_without_tls_over_a_network_is_told() {
-        let is_told = |url: &str| is_open_by_chance(&url.parse().unwrap());
-        assert!(is_told("postgres://db.example/x") && is_told("postgres://10.0.0.1/x?sslmode=prefer"));
+    fn a_connection_without_tls_over_a_network_is_logged() {
+        let is_logged = |url: &str| is_open_by_chance(&url.parse().unwrap());
+        assert!(is_logged("postgres://db.example/x") && is_logged("postgres://10.0.0.1/x?sslmode=prefer"));
         for url in
             ["postgres://localhost/x", "postgres://127.0.0.1/x", "postgres://db.example/x?sslmode=disable"]
         {
-            assert!(!is_told(url), "{url}");
+            assert!(!is_logged(url), "{url}");
         }
     }
 
@@ -376,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn c22_a_transaction_pooler_is_told_from_a_server() {
+    async fn c22_a_transaction_pooler_is_not_taken_for_a_server() {
         let schema = Schema::new("stanchion").unwrap();
         let server = PostgresServer::start(PostgresOptions::default()).unwrap();
         for connections in [1, 3] {

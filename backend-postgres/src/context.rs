@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::spi::{Acquire, HintBox, ProcessId};
+use stanchion_core::spi::{HintBox, ProcessId};
 
 use crate::schema::Schema;
 
@@ -24,23 +24,6 @@ pub(crate) struct Context {
     pub(crate) process: ProcessId,
     pub(crate) retention: Retention,
     pub(crate) hints: Arc<HintBox>,
-    pub(crate) turn: TurnLabel,
-}
-
-/// The label of the turns of users' transactions. It is this value, not its text, that tells them from other holds.
-#[derive(Clone, Debug)]
-pub(crate) struct TurnLabel(pub(crate) Arc<str>);
-
-impl Default for TurnLabel {
-    fn default() -> Self {
-        Self(Arc::from("lock_in"))
-    }
-}
-
-impl TurnLabel {
-    pub(crate) fn is_of(&self, acquire: &Acquire) -> bool {
-        acquire.label.as_ref().is_some_and(|label| Arc::ptr_eq(label, &self.0))
-    }
 }
 
 /// Returns the duration in microseconds, the unit of the SQL functions.

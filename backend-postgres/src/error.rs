@@ -31,8 +31,8 @@ use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use stanchion_core::{Error, ErrorKind};
 
-use crate::access::PROTOCOL;
-
+/// The protocol that servers should speak, as errors name it.
+pub(crate) const PROTOCOL: &str = "Postgres";
 /// Maximum length of the server's message in an error, in characters.
 const MAX_MESSAGE: usize = 160;
 /// Says how to make the schema.
@@ -77,7 +77,7 @@ pub(crate) fn is_locked(error: &Error) -> bool {
 /// Converts the error of a request that was sent.
 pub(crate) fn of_request(error: sqlx::Error) -> Error {
     let (kind, detail) = match of_server(&error) {
-        Some(told) => of_code(told),
+        Some(error) => of_code(error),
         None => match &error {
             sqlx::Error::PoolClosed => (ErrorKind::Closed, "the pool was closed".to_owned()),
             sqlx::Error::PoolTimedOut => {
@@ -130,24 +130,24 @@ pub(crate) fn certain(error: Error) -> Error {
 /// Converts the error of a failure to connect to `address`. Nothing was sent.
 pub(crate) fn of_connect(error: sqlx::Error, address: &str) -> Error {
     let made = match of_server(&error) {
-        Some(told) => of_refusal(told),
+        Some(error) => of_refusal(error),
         None => of_client(&error, address),
     };
     made.at(address).with_source(error)
 }
 
 /// Converts a refusal to connect.
-fn of_refusal(told: &PgDatabaseError) -> Error {
-    match (told.code(), of_code(told)) {
+fn of_refusal(error: &PgDatabaseError) -> Error {
+    match (error.code(), of_code(error)) {
         ("3D000", _) => Error::invalid_argument("the server has no database of that name"),
         ("53300", _) => Error::new(ErrorKind::Unavailable, "the server takes no more connections"),
         // It is not a right that the schema's SQL grants.
         (NO_RIGHT, _) => {
-            Error::new(ErrorKind::Unauthorized, format!("the role lacks a right: {}", message(told)))
+            Error::new(ErrorKind::Unauthorized, format!("the role lacks a right: {}", message(error)))
         }
         (_, (kind @ ErrorKind::Unauthorized, detail)) => Error::new(kind, detail),
         _ => {
-            let detail = format!("the server refused the connection: {}", message(told));
+            let detail = format!("the server refused the connection: {}", message(error));
             Error::new(ErrorKind::Unavailable, detail)
         }
     }
@@ -177,17 +177,17 @@ pub(crate) fn refuses_settings(error: &Error) -> bool {
     let sources = iter::successors(StdError::source(error), |&source| source.source());
     let mut refusals =
         sources.filter_map(|source| source.downcast_ref::<sqlx::Error>()).filter_map(of_server);
-    refusals.any(|told| told.code() == "08P01" && told.message().contains("unsupported startup parameter"))
+    refusals.any(|error| error.code() == "08P01" && error.message().contains("unsupported startup parameter"))
 }
 
 /// Converts an error of the migration, which is one transaction.
 pub(crate) fn of_migration(error: MigrateError) -> Error {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-            let Some(told) = of_server(&error).filter(|told| told.code() == NO_RIGHT) else {
+            let Some(refusal) = of_server(&error).filter(|error| error.code() == NO_RIGHT) else {
                 return certain(of_request(error));
             };
-            let message = message(told);
+            let message = message(refusal);
             let detail =
                 format!("the role may not make the schema: {message}; {MAKE_SCHEMA} by a role that may");
             Error::new(ErrorKind::Unauthorized, detail).with_source(error)
@@ -203,8 +203,8 @@ pub(crate) fn of_schema(state: &str) -> Error {
 }
 
 /// Returns the beginning of the server's message.
-fn message(told: &PgDatabaseError) -> String {
-    told.message().chars().take(MAX_MESSAGE).collect()
+fn message(error: &PgDatabaseError) -> String {
+    error.message().chars().take(MAX_MESSAGE).collect()
 }
 
 /// Makes the error for an answer that no function of the schema gives: something else changed the schema. The step was

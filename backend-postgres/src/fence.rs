@@ -165,7 +165,7 @@ impl PostgresFence {
     }
 }
 
-/// Returns the largest token seen, which the server tells with a refusal.
+/// Returns the largest token seen, which the server adds to a refusal.
 fn largest(error: &sqlx::Error) -> Option<FencingToken> {
     let detail = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?.detail()?;
     FencingToken::new(detail.parse().ok()?).ok()

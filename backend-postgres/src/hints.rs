@@ -1,5 +1,5 @@
-//! Hints to waiters. A step notes them; they leave after its commit, in a request of their own, so that they fail and delay
-//! nothing (C30). Those to waiters of this process need no server.
+//! Hints to waiters. A step notes them; they leave after its commit, in a request of their own, so
+//! that they fail and delay nothing (C30). Those to waiters of this process need no server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use stanchion_core::Ticket;
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::spi::{HintBox, ProcessId};
 
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::schema::Statement;
 
 /// What a step has noted: the processes, and the tickets of their waiters.
@@ -41,18 +41,18 @@ impl Noted {
     }
 }
 
-/// Time for which a step's caller waits until its hints are sent. The cases of the steps ask for the hints themselves, which a busy
-/// machine may not send within that time.
-const MAX_TELLING: Duration = if cfg!(test) { Duration::from_secs(10) } else { Duration::from_millis(100) };
+/// Time for which a step's caller waits until its hints are sent. The cases of the steps ask for
+/// the hints themselves, which a busy machine may not send within that time.
+const SEND_TIMEOUT: Duration = if cfg!(test) { Duration::from_secs(10) } else { Duration::from_millis(100) };
 /// Maximum number of hints of one request.
 const MAX_HINTS: usize = 500;
 
-/// Passes on the hints of a step, of whose answer this is the row. A hint that cannot be sent in time is given up: its waiter
-/// asks by itself.
+/// Passes on the hints of a step, of whose answer this is the row. A hint that cannot be sent in
+/// time is given up: its waiter asks by itself.
 pub(crate) async fn pass_on(
     row: &PgRow,
     (process, local): (ProcessId, &HintBox),
-    link: &Link,
+    pool: &Pool,
     tell: &Statement,
 ) {
     let Ok(Some(text)) = row.try_get::<Option<String>, _>("hints") else { return };
@@ -63,24 +63,24 @@ pub(crate) async fn pass_on(
     if !own.is_empty() {
         local.put(own);
     }
-    self::tell(link, tell, processes, tickets, now()).await;
+    self::tell(pool, tell, processes, tickets, now()).await;
 }
 
 /// Sends hints, for a short time from `began` on.
 pub(crate) async fn tell(
-    link: &Link,
+    pool: &Pool,
     tell: &Statement,
     processes: Vec<Uuid>,
     tickets: Vec<Uuid>,
     began: Instant,
 ) {
-    let end = began + MAX_TELLING;
+    let end = began + SEND_TIMEOUT;
     for (processes, tickets) in processes.chunks(MAX_HINTS).zip(tickets.chunks(MAX_HINTS)) {
         let mut arguments = PgArguments::default();
         if arguments.add(processes).and_then(|()| arguments.add(tickets)).is_err() {
             return;
         }
-        if let Err(error) = link.rows_by(tell, arguments, end).await {
+        if let Err(error) = pool.rows_by(tell, arguments, end).await {
             tracing::debug!(
                 error.type = error.kind().as_str(),
                 exception.message = ?error,

@@ -1,28 +1,31 @@
 #![doc = include_str!("../README.md")]
 
-mod access;
+mod address;
 mod check;
 mod config;
 mod connect;
+mod connector;
 mod context;
 mod error;
 mod fence;
 mod hints;
-mod hosts;
-mod link;
 mod migrate;
+mod opened;
+mod pool;
 mod schema;
 mod session;
+mod session_settings;
 mod steps;
 mod store;
 mod sweep;
 mod transaction;
 mod user_connection;
 mod wake;
+mod writable;
 
+pub use address::TargetSessionAttrs;
 pub use config::PostgresBuilder;
 pub use connect::StepsOfStore;
-pub use hosts::TargetSessionAttrs;
 pub use migrate::schema_sql;
 pub use steps::PostgresSteps;
 pub use store::PostgresStore;

@@ -9,9 +9,9 @@ use sqlx::{Connection, PgConnection, Row, SqlStr, raw_sql};
 use stanchion_core::clock::timeout;
 use stanchion_core::{Error, ErrorKind, Result};
 
-use crate::access::Way;
 use crate::error;
 use crate::schema::{OLDEST_LIBRARY, Schema};
+use crate::session_settings::Route;
 
 /// Timeout of a migration, including the wait for other processes that migrate.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ enum State {
     OtherFunctions(String),
 }
 
-/// What the schema at the server tells.
+/// What is known of the schema at the server.
 #[derive(Debug)]
 struct Found {
     /// The checksums of the applied migrations, by version.
@@ -53,7 +53,7 @@ struct Found {
 pub(crate) async fn prepare(
     connection: &mut PgConnection,
     schema: &Schema,
-    way: Way,
+    route: Route,
     migrate: bool,
 ) -> Result<()> {
     let state = match look_within(TIMEOUT, connection, schema).await? {
@@ -71,7 +71,7 @@ pub(crate) async fn prepare(
         "the schema is brought up to date"
     );
     let late = |_| Error::new(ErrorKind::Unavailable, "the schema was not brought up to date in time");
-    timeout(TIMEOUT, run(connection, schema, way)).await.map_err(late)?
+    timeout(TIMEOUT, run(connection, schema, route)).await.map_err(late)?
 }
 
 fn described(state: &State, schema: &Schema) -> String {
@@ -183,7 +183,7 @@ fn numbers(version: &str) -> [u64; 3] {
 }
 
 /// Migrates in one transaction, so that the schema is complete or unchanged, also through a pooler.
-async fn run(connection: &mut PgConnection, schema: &Schema, way: Way) -> Result<()> {
+async fn run(connection: &mut PgConnection, schema: &Schema, route: Route) -> Result<()> {
     let failed = |error| error::certain(error::of_request(error));
     let mut transaction = connection.begin().await.map_err(failed)?;
     let lock = schema.statement(include_str!("sql/lock_schema.sql"));
@@ -217,7 +217,7 @@ async fn run(connection: &mut PgConnection, schema: &Schema, way: Way) -> Result
         let library = raw_sql(library_row(schema)).execute(&mut *transaction).await;
         library.map_err(|error| error::of_migration(error.into()))?;
     }
-    if way == Way::Pooled {
+    if route == Route::Pooled {
         // The client library prepared statements by name in a session that other clients will use.
         transaction.clear_cached_statements().await.map_err(failed)?;
     }
@@ -303,7 +303,7 @@ mod tests {
         assert!(TIMEOUT <= Duration::from_secs(60));
     }
 
-    /// Returns what a schema with these migrations tells, whose functions this version wrote.
+    /// Returns the state of a schema with these migrations, whose functions this version wrote.
     fn found_with(versions: &[i64], schema: &Schema) -> Found {
         let known = schema.migrations();
         let checksum = |version: i64| {

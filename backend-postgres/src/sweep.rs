@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::Arguments;
-use sqlx::Row;
-use sqlx::postgres::PgArguments;
+use stanchion_core::Result;
 use stanchion_core::clock::sleep;
 use stanchion_core::spi::{Chore, Reports};
-use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::context::Context;
 use crate::error;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::schema::Statement;
+use crate::steps::{StatementArguments, column};
 
 /// Minimum and maximum interval between two sweeps.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -24,32 +22,29 @@ const MAX_ROWS: i32 = 1_000;
 /// Pause between two transactions of a sweep, so that other transactions reach the rows.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Sweeps the namespace while the store lives. Every process does so: rows that one process removed cost the others one
-/// request.
+/// Sweeps the namespace while the store lives. Every process does so: rows that one process removed
+/// cost the others one request.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     context: Arc<Context>,
-    link: Arc<Link>,
+    pool: Arc<Pool>,
     statement: Statement,
     interval: Duration,
 }
 
 impl Sweep {
-    pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, pool: Arc<Pool>) -> Self {
         let retention = context.retention;
         let interval = (retention.tokens.min(retention.state) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let statement = context.schema.statement(include_str!("sql/sweep.sql"));
-        Self { context, link, statement, interval }
+        Self { context, pool, statement, interval }
     }
 
     /// Removes one batch and returns its number of rows.
     async fn batch(&self) -> Result<i64> {
-        let mut arguments = PgArguments::default();
-        let encoding = |error| Error::new(ErrorKind::InvalidArgument, "not an argument").with_source(error);
-        arguments.add(&*self.context.namespace).map_err(encoding)?;
-        arguments.add(MAX_ROWS).map_err(encoding)?;
-        let rows = self.link.rows(&self.statement, arguments).await?;
-        rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(error::unexpected)
+        let arguments = StatementArguments::default().with(&*self.context.namespace).with(MAX_ROWS);
+        let rows = self.pool.rows(&self.statement, arguments.complete()?).await?;
+        column(rows.first().ok_or_else(error::unexpected)?, 0)
     }
 
     async fn sweep(&self) -> Result<()> {
@@ -83,7 +78,7 @@ mod tests {
     use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
     use super::*;
-    use crate::context::{Retention, TurnLabel};
+    use crate::context::Retention;
     use crate::schema::Schema;
 
     /// Functions that report removed rows for the first calls only.
@@ -103,10 +98,9 @@ mod tests {
             process: ProcessId::random(),
             retention: Retention { tokens: retention * 2, state: retention },
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         };
         let options: sqlx::postgres::PgConnectOptions = url.parse().unwrap();
-        Sweep::new(Arc::new(context), Arc::new(Link::new(options, 1, Duration::from_secs(2))))
+        Sweep::new(Arc::new(context), Arc::new(Pool::new(options, 1, Duration::from_secs(2))))
     }
 
     #[tokio::test]

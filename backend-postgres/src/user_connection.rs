@@ -6,14 +6,15 @@ use sqlx::{Connection, PgConnection, Postgres};
 use stanchion_core::Result;
 use tokio::runtime::Handle;
 
+use crate::address::address;
 use crate::error;
-use crate::hosts::address;
 
-/// A connection of the user's pool. Dropped without [`give_back`](Self::give_back), it is closed: its session may have
-/// a request under way.
+/// A connection of the user's pool. Dropped without [`give_back`](Self::give_back), it is closed:
+/// its session may have a request under way.
 pub(crate) struct UserConnection {
     connection: Option<PoolConnection<Postgres>>,
-    /// The `Drop` of the pool's connection needs a runtime, and this one may be dropped outside of any.
+    /// The `Drop` of the pool's connection needs a runtime, and this one may be dropped outside of
+    /// any.
     runtime: Handle,
 }
 
@@ -43,11 +44,12 @@ impl UserConnection {
     }
 }
 
-/// Ends a transaction that was left open. `sqlx` gives a connection back to its pool inside of one where a future of `begin` is dropped
-/// before the answer, and counts none: what a step does there is committed by nobody, so that a grant would be seen by its caller alone.
+/// Ends a transaction that was left open. `sqlx` gives a connection back to its pool inside of one
+/// where a future of `begin` is dropped before the answer, and counts none: what a step does there
+/// is committed by nobody, so that a grant would be seen by its caller alone.
 async fn end_transaction(connection: &mut PgConnection) -> sqlx::Result<()> {
-    // Begins nothing, and is refused unless the server says with the answer that a transaction is open. One that is aborted is not:
-    // the step itself is refused then, and the connection closed.
+    // Begins nothing, and is refused unless the server says with the answer that a transaction is
+    // open. One that is aborted is not: the step itself is refused then, and the connection closed.
     match connection.begin_with("").await {
         Err(sqlx::Error::BeginFailed) => Ok(()),
         Err(error) => Err(error),

@@ -1,4 +1,5 @@
-//! The source of wake-ups: one connection of a store that listens to the channels of the process, of each namespace others.
+//! The source of wake-ups: one connection of a store that listens to the channels of the process,
+//! of each namespace others.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,9 +16,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{timeout, timeout_at};
 
-use crate::access::Sessions;
+use crate::connector::{Connector, ServerConnection};
 use crate::error;
-use crate::hosts::Session;
 
 /// Timeout of one wait for hints.
 const HINT_TIMEOUT: Duration = Duration::from_millis(900);
@@ -26,29 +26,29 @@ const MAX_GONE: usize = 16;
 /// Maximum time that a connection may be silent before it is checked by a ping at its next use.
 const MAX_UNCHECKED_SILENCE: Duration = Duration::from_secs(5);
 
-/// The source of hints to the waiters of one process in a namespace. Through a pooler there are no hints, and waiters proceed by
-/// the poll floor.
+/// The source of hints to the waiters of one process in a namespace. Through a pooler there are no
+/// hints, and waiters proceed by the poll floor.
 pub struct PostgresWake {
     listener: Arc<Listener>,
     channels: Vec<String>,
     local: Arc<HintBox>,
 }
 
-/// The connection that listens for all namespaces of a store, whatever the number of waiters: whoever waits for hints and finds it
-/// free waits at it for all.
+/// The connection that listens for all namespaces of a store, whatever the number of waiters:
+/// whoever waits for hints and finds it free waits at it for all.
 pub(crate) struct Listener {
-    sessions: Option<Sessions>,
+    connector: Option<Connector>,
     /// Where the hints of a channel go.
     boxes: Mutex<HashMap<String, Arc<HintBox>>>,
-    /// Told when there are other channels.
+    /// Notified when there are other channels.
     changed: Notify,
     idle: tokio::sync::Mutex<Option<Listening>>,
 }
 
 /// A connection that listens.
 struct Listening {
-    /// Always `Some` until the drop. The `Drop` of the listener needs a runtime, and this value may be dropped outside
-    /// of any.
+    /// Always `Some` until the drop. The `Drop` of the listener needs a runtime, and this value may
+    /// be dropped outside of any.
     listener: Option<PgListener>,
     channels: HashSet<String>,
     runtime: Handle,
@@ -59,9 +59,9 @@ struct Listening {
 
 impl Listener {
     /// Makes the listener of a store. It connects when it is used.
-    pub(crate) fn new(sessions: Option<Sessions>) -> Arc<Self> {
+    pub(crate) fn new(connector: Option<Connector>) -> Arc<Self> {
         let (boxes, changed, idle) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::default());
-        Arc::new(Self { sessions, boxes, changed, idle })
+        Arc::new(Self { connector, boxes, changed, idle })
     }
 
     /// Returns the number of open connections; one that a call waits on, or is being made, is open.
@@ -73,13 +73,13 @@ impl Listener {
         self.boxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connect(&self, sessions: &Sessions) -> Result<Listening> {
-        let limit = sessions.access.hosts().timeout_of_each(sessions.settings.request_timeout);
-        let made = sessions.session::<PgListener>(limit).await?;
-        let listener = Some(made.ok_or_else(|| sessions.unconnected())?);
+    async fn connect(&self, connector: &Connector) -> Result<Listening> {
+        let limit = connector.timeout_of_each(connector.settings.request_timeout);
+        let made = connector.connect::<PgListener>(limit).await?;
+        let listener = Some(made.ok_or_else(|| connector.unconnected())?);
         let (channels, runtime) = (HashSet::new(), Handle::current());
         let mut listening = Listening { listener, channels, runtime, heard: now(), is_asked: false };
-        listening.follow(self, sessions).await?;
+        listening.follow(self, connector).await?;
         Ok(listening)
     }
 }
@@ -110,7 +110,7 @@ impl Drop for PostgresWake {
     }
 }
 
-impl Session for PgListener {
+impl ServerConnection for PgListener {
     async fn connect(options: PgConnectOptions, limit: Duration) -> sqlx::Result<Self> {
         let pool = PgPoolOptions::new()
             .max_connections(1)
@@ -137,10 +137,9 @@ impl Listening {
     }
 
     /// Checks whether the connection still works. Hints that arrive meanwhile are kept.
-    async fn probe(&mut self, sessions: &Sessions) -> Result<()> {
-        let hosts = sessions.access.hosts();
+    async fn probe(&mut self, connector: &Connector) -> Result<()> {
         self.is_asked = true;
-        let asked = timeout(sessions.settings.request_timeout, hosts.ask(self.listener()?)).await;
+        let asked = timeout(connector.settings.request_timeout, connector.ask(self.listener()?)).await;
         self.is_asked = asked.is_err();
         match asked {
             Ok(Ok(None)) => {
@@ -153,9 +152,9 @@ impl Listening {
         }
     }
 
-    /// Listens to the channels that there are now. Nobody sends to those of namespaces that are gone: they are left when there are
-    /// many.
-    async fn follow(&mut self, of: &Listener, sessions: &Sessions) -> Result<()> {
+    /// Listens to the channels that there are now. Nobody sends to those of namespaces that are
+    /// gone: they are left when there are many.
+    async fn follow(&mut self, of: &Listener, connector: &Connector) -> Result<()> {
         let wanted: HashSet<String> = of.boxes().keys().cloned().collect();
         let leaves = self.channels.difference(&wanted).count() > wanted.len() + MAX_GONE;
         let mut listened = if leaves { HashSet::new() } else { self.channels.clone() };
@@ -171,22 +170,23 @@ impl Listening {
             }
             listener.listen_all(new.iter().map(String::as_str)).await
         };
-        let asked = timeout(sessions.settings.request_timeout, asked).await.map_err(|_| late())?;
+        let asked = timeout(connector.settings.request_timeout, asked).await.map_err(|_| late())?;
         asked.map_err(|error| error::certain(error::of_request(error)))?;
         listened.extend(new);
         (self.channels, self.is_asked) = (listened, false);
         Ok(())
     }
 
-    /// Waits for hints, also for those that this process gives itself. Those to other namespaces are put into their boxes.
+    /// Waits for hints, also for those that this process gives itself. Those to other namespaces
+    /// are put into their boxes.
     async fn hints(
         &mut self,
         of: &Listener,
-        sessions: &Sessions,
+        connector: &Connector,
         local: &Arc<HintBox>,
     ) -> Result<Vec<Ticket>> {
         if now() - self.heard > MAX_UNCHECKED_SILENCE {
-            self.probe(sessions).await?;
+            self.probe(connector).await?;
         }
         let end = now() + HINT_TIMEOUT;
         loop {
@@ -198,10 +198,11 @@ impl Listening {
                     heard = listener.try_recv() => Heard::Hint(heard),
                 }
             };
-            // One of them at random if several are there: none waits for long behind many of another.
+            // One of them at random if several are there: none waits for long behind many of
+            // another.
             match timeout_at(end, heard).await {
                 Ok(Heard::Local) => return Ok(local.take()),
-                Ok(Heard::Changed) => self.follow(of, sessions).await?,
+                Ok(Heard::Changed) => self.follow(of, connector).await?,
                 Ok(Heard::Hint(Ok(Some(hint)))) => {
                     self.heard = now();
                     let mut hints = local.take();
@@ -216,7 +217,7 @@ impl Listening {
                 Ok(Heard::Hint(Ok(None))) => return Err(broken()),
                 Ok(Heard::Hint(Err(error))) => return Err(error::certain(error::of_request(error))),
                 Err(_) => {
-                    self.probe(sessions).await?;
+                    self.probe(connector).await?;
                     return Ok(Vec::new());
                 }
             }
@@ -258,23 +259,24 @@ impl WakeSource for PostgresWake {
     fn watch(&self, _: &Object, _: bool) {}
 
     async fn next(&self) -> Result<Vec<Ticket>> {
-        let Some(sessions) = &self.listener.sessions else {
+        let Some(connector) = &self.listener.connector else {
             let _ = timeout(HINT_TIMEOUT, self.local.arrived()).await;
             return Ok(self.local.take());
         };
         let turn = timeout(HINT_TIMEOUT, self.local.lead(&self.listener.idle)).await;
         let Ok(Some(mut turn)) = turn else { return Ok(self.local.take()) };
-        // A call that is dropped while it waits leaves the connection to the next, and one that is dropped while it asks does not.
+        // A call that is dropped while it waits leaves the connection to the next, and one that is
+        // dropped while it asks does not.
         turn.take_if(|listening| listening.is_asked);
         let listening = match &mut *turn {
             Some(listening) => listening,
             none => {
-                let limit = sessions.access.hosts().timeout_of_all(sessions.settings.request_timeout);
-                let made = timeout(limit, self.listener.connect(sessions)).await.map_err(|_| late())??;
+                let limit = connector.timeout_of_all(connector.settings.request_timeout);
+                let made = timeout(limit, self.listener.connect(connector)).await.map_err(|_| late())??;
                 none.insert(made)
             }
         };
-        let hints = listening.hints(&self.listener, sessions, &self.local).await;
+        let hints = listening.hints(&self.listener, connector, &self.local).await;
         if hints.is_err() {
             *turn = None;
         }

@@ -1,6 +1,5 @@
 //! The options of a store.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
@@ -9,9 +8,9 @@ use stanchion_core::observe::events::SLOW_WAIT;
 use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl, check_times};
 
 use super::url;
-use crate::access::Access;
+use crate::address::{Addresses, TargetSessionAttrs};
+use crate::connector::{Connector, Origin};
 use crate::context::Retention;
-use crate::hosts::{Hosts, TargetSessionAttrs};
 use crate::schema::Schema;
 
 const MAX_CONNECTIONS: usize = 4;
@@ -19,7 +18,7 @@ const MAX_CONNECTIONS: usize = 4;
 /// Makes a [`PostgresStore`](crate::PostgresStore). There is no I/O before [`connect`](Self::connect).
 #[derive(Clone, Debug)]
 pub struct PostgresBuilder {
-    pub(crate) access: Access,
+    pub(crate) connector: Connector,
     pub(crate) namespace: String,
     pub(crate) schema: String,
     pub(crate) migrate: bool,
@@ -66,7 +65,7 @@ impl PostgresBuilder {
     /// demands TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
         let (options, parameters) = url::parse(url)?;
-        let mut builder = Self::over(Access::Own(Box::new(Hosts::new(options)?), None));
+        let mut builder = Self::over(Connector::new(Origin::Own(Box::new(Addresses::new(options)?), None)));
         if let Some(target) = parameters.target {
             builder = builder.target_session_attrs(target);
         }
@@ -121,7 +120,7 @@ impl PostgresBuilder {
             + Send
             + 'static,
     {
-        if let Access::Own(_, provider) = &mut self.access {
+        if let Origin::Own(_, provider) = &mut self.connector.origin {
             *provider = Some(CredentialsProvider::new(provide));
         }
         self
@@ -160,7 +159,7 @@ impl PostgresBuilder {
     /// ```
     #[must_use]
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = (H, u16)>) -> Self {
-        if let Access::Own(own, _) = &mut self.access {
+        if let Origin::Own(own, _) = &mut self.connector.origin {
             own.replace(hosts.into_iter().map(|(host, port)| (host.into(), port)));
         }
         self
@@ -171,7 +170,7 @@ impl PostgresBuilder {
     /// a pool of the user's it does nothing.
     #[must_use]
     pub fn target_session_attrs(mut self, target: TargetSessionAttrs) -> Self {
-        if let Access::Own(own, _) = &mut self.access {
+        if let Origin::Own(own, _) = &mut self.connector.origin {
             own.set_target(target);
         }
         self
@@ -194,12 +193,12 @@ impl PostgresBuilder {
     /// limit. If the pool has to connect for a request, it must do so within the request timeout: `min_connections`
     /// helps if a login takes longer than a third of a lease.
     pub fn from_pool(pool: PgPool) -> Self {
-        Self::over(Access::UserPool(pool, Arc::default()))
+        Self::over(Connector::new(Origin::UserPool(pool)))
     }
 
-    fn over(access: Access) -> Self {
+    fn over(connector: Connector) -> Self {
         Self {
-            access,
+            connector,
             namespace: "stanchion".to_owned(),
             schema: "stanchion".to_owned(),
             migrate: true,
@@ -324,8 +323,8 @@ impl PostgresBuilder {
     /// `InvalidArgument` that names an option out of range.
     pub(crate) fn check(&self) -> Result<Checked> {
         let refused = |detail: &'static str| Err(Error::invalid_argument(detail));
-        if let Access::Own(hosts, _) = &self.access {
-            hosts.check()?;
+        if let Origin::Own(addresses, _) = &self.connector.origin {
+            addresses.check()?;
         }
         check_namespace(&self.namespace)?;
         check_times(self.request_timeout, &[self.retention.tokens, self.retention.state])?;

@@ -4,7 +4,7 @@ use stanchion_core::{Error, Result};
 use url::Url;
 
 use super::parameters::Parameters;
-use crate::hosts::unbracketed;
+use crate::address::unbracketed;
 
 /// The parameters that may be lists, one entry for each host.
 const LISTS: [&str; 3] = ["host", "hostaddr", "port"];
@@ -68,7 +68,7 @@ mod tests {
 
     use super::super::url::parse;
     use crate::PostgresBuilder;
-    use crate::hosts::{TargetSessionAttrs, address};
+    use crate::address::{TargetSessionAttrs, address};
 
     /// Returns the addresses of a URL.
     fn addresses(url: &str) -> Vec<String> {
@@ -141,8 +141,8 @@ mod tests {
             ("postgres://h1/?target_session_attrs=read-write", true),
             ("postgres://h1,h2/?target_session_attrs=any", false),
         ] {
-            let hosts = PostgresBuilder::new(url).unwrap().access.hosts();
-            assert_eq!(hosts.must_take_writes(), must_take_writes, "{url}");
+            let connector = PostgresBuilder::new(url).unwrap().connector;
+            assert_eq!(connector.must_take_writes(), must_take_writes, "{url}");
         }
         let (_, parameters) = parse("postgres://h/?target_session_attrs=read-write").unwrap();
         assert_eq!(parameters.target, Some(TargetSessionAttrs::ReadWrite));

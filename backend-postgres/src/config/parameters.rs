@@ -6,7 +6,7 @@ use std::time::Duration;
 use stanchion_core::{Error, MutexMode, Result};
 use url::Url;
 
-use crate::hosts::TargetSessionAttrs;
+use crate::address::TargetSessionAttrs;
 
 /// Parameters that the client library reads from the URL.
 const CLIENT_PARAMETERS: [&str; 18] = [

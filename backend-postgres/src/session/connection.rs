@@ -7,34 +7,24 @@ use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{PgConnection, Postgres, Row};
 use stanchion_core::spi::ProcessId;
-use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result, Ticket, Ttl};
+use stanchion_core::{Error, ErrorKind, Name, Result, Ttl};
 
-use super::inspect::APPLICATION_NAME_SEPARATOR;
-use super::session_state::{Batch, ForceUnlockAnswers, ForceUnlockRequest};
-use crate::access::{self, Access};
+use super::application_name::application_name;
+use super::messages::{Batch, BatchAnswer, ForceUnlockAnswers, ForceUnlockRequest, TryAnswer};
+use super::timing::idle_session_timeout;
+use crate::connector::Connector;
 use crate::context::{Context, micros};
-use crate::error;
+use crate::error::{self, PROTOCOL};
 use crate::schema::Statement;
+use crate::session_settings::{LOCK_WAIT, SEARCH_PATH};
 use crate::steps::{PlaceToLeave, leave_arguments, ticket, uuid};
 
-/// How much longer than the TTL the server keeps a silent session. A claim is answered from memory only while
-/// the last statement is younger than this.
-pub(super) const IDLE_TIMEOUT_MARGIN: Duration = Duration::from_millis(10);
 /// Interval, in ms, at which the server checks whether the client of a session is still connected.
 const CLIENT_CHECK_INTERVAL: &str = "250";
 
-/// Answer to a try: the server has no room for another lock.
-pub(super) const LOCK_TABLE_FULL: i64 = -1;
-/// Answer to a try: the mutex is not free or another ticket is the first in the queue, and this ticket has no
-/// place in the queue.
-pub(super) const NOT_QUEUED: i64 = -2;
-
-/// Maximum bytes kept of the user's application name; the server keeps 63 bytes in all.
-const MAXIMUM_NAME_PREFIX: usize = 24;
-
 /// What all lock sessions of a process share: server, names, settings and statements.
 pub(super) struct SessionConfig {
-    access: Access,
+    connector: Connector,
     application: String,
     namespace: String,
     process: ProcessId,
@@ -67,30 +57,6 @@ pub(super) struct SessionConnection {
     /// The index of its host.
     host: usize,
     pub(super) pid: i32,
-}
-
-/// The server's answer to a try.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TryAnswer {
-    /// A fencing token; otherwise [`LOCK_TABLE_FULL`], [`NOT_QUEUED`], or 0 if the mutex is not free or
-    /// another ticket is the first in the queue.
-    pub(super) code: i64,
-    /// The first ticket in the queue; `None` if the queue is empty or was not read.
-    pub(super) first_waiter: Option<Ticket>,
-}
-
-/// The server's answer to a batch.
-#[derive(Debug, Default)]
-pub(super) struct BatchAnswer {
-    /// For each name to unlock, whether it was locked.
-    pub(super) unlocked: Vec<bool>,
-    pub(super) try_answers: Vec<TryAnswer>,
-    /// The first waiters of the unlocked names.
-    pub(super) next_waiters: Vec<(ProcessId, Ticket)>,
-    /// Tickets of ended holds that may still have a record.
-    pub(super) still_recorded: Vec<Ticket>,
-    /// The number of advisory locks on the server and its maximum, if the statement read them.
-    pub(super) lock_table: Option<(i64, i64)>,
 }
 
 impl BatchAnswer {
@@ -160,35 +126,18 @@ fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// Returns the `application_name` of a lock session: the user's own, cut to [`MAXIMUM_NAME_PREFIX`] bytes,
-/// and the process id.
-fn application_name(options: &PgConnectOptions, process: ProcessId) -> String {
-    let prefix = options.get_application_name().unwrap_or("stanchion");
-    let room = prefix
-        .char_indices()
-        .map(|(at, char)| at + char.len_utf8())
-        .take_while(|end| *end <= MAXIMUM_NAME_PREFIX)
-        .last();
-    format!("{}{APPLICATION_NAME_SEPARATOR}{process}", &prefix[..room.unwrap_or_default()])
-}
-
-/// Returns how long the server keeps a silent session.
-pub(super) fn idle_session_timeout(ttl: Ttl) -> Duration {
-    ttl.get() + IDLE_TIMEOUT_MARGIN
-}
-
 /// Returns the server settings of a lock session.
 pub(super) fn settings(ttl: Ttl) -> Vec<(&'static str, String)> {
-    // The server must not end an unreachable session before its holder has stopped relying on it: the four
-    // intervals together exceed the TTL.
+    // The server must not end an unreachable session before its holder has stopped relying on it:
+    // the four intervals together exceed the TTL.
     let seconds = ttl.get().div_f64(4.0).as_secs_f64().ceil().max(1.0).to_string();
     let idle = millis(idle_session_timeout(ttl)).to_string();
     let text = |value: &str| value.to_owned();
     vec![
         ("idle_session_timeout", idle.clone()),
-        // Advisory locks are tried and never wait, so this concerns tables alone: a table that another
-        // session has locked delays no hold.
-        ("lock_timeout", millis(access::LOCK_WAIT).to_string()),
+        // Advisory locks are tried and never wait, so this concerns tables alone: a table that
+        // another session has locked delays no hold.
+        ("lock_timeout", millis(LOCK_WAIT).to_string()),
         ("default_transaction_isolation", text("read committed")),
         ("synchronous_commit", text("off")),
         ("jit", text("off")),
@@ -197,21 +146,21 @@ pub(super) fn settings(ttl: Ttl) -> Vec<(&'static str, String)> {
         ("tcp_keepalives_interval", seconds),
         ("tcp_keepalives_count", text("4")),
         ("tcp_user_timeout", idle),
-        ("search_path", text(access::SEARCH_PATH)),
+        ("search_path", text(SEARCH_PATH)),
     ]
 }
 
 impl SessionConfig {
     /// Returns the address of the server, for errors.
     pub(super) fn address(&self) -> String {
-        self.access.address()
+        self.connector.address()
     }
 
-    pub(super) fn new(context: &Context, access: &Access, ttl: Ttl, process: ProcessId) -> Self {
+    pub(super) fn new(context: &Context, connector: &Connector, ttl: Ttl, process: ProcessId) -> Self {
         let statement = |text| context.schema.statement(text);
         Self {
-            access: access.clone(),
-            application: application_name(&access.options(), context.process),
+            connector: connector.clone(),
+            application: application_name(&connector.options(), context.process),
             namespace: context.namespace.as_ref().to_owned(),
             process,
             settings: settings(ttl),
@@ -229,30 +178,25 @@ impl SessionConfig {
 
     /// Waits until a session may be opened, shortly after an attempt to connect that failed (C28).
     pub(super) async fn retry_allowed(&self) {
-        self.access.hosts().due().await;
+        self.connector.due().await;
     }
 
     /// Returns the timeout of opening a session, if a statement may take `timeout`.
     pub(super) fn open_timeout(&self, timeout: Duration) -> Duration {
-        self.access.hosts().timeout_of_all(timeout)
+        self.connector.timeout_of_all(timeout)
     }
 
-    /// Returns whether another host takes writes in place of the session's, so that the session must end.
+    /// Returns whether another host takes writes in place of the session's, so that the session
+    /// must end.
     pub(super) fn is_superseded(&self, connection: &SessionConnection) -> bool {
-        self.access.hosts().must_take_writes() && self.access.hosts().have_moved(connection.host)
+        self.connector.must_take_writes() && self.connector.has_moved(connection.host)
     }
 
-    /// Searches in the background for another host that takes writes, if the store may use one. `timeout` is
-    /// that of one host.
+    /// Searches in the background for another host that takes writes, if the store may use one.
+    /// `timeout` is that of one server.
     pub(super) fn search_writable_host(&self, timeout: Duration) {
-        let (access, hosts) = (self.access.clone(), self.access.hosts());
-        let timeout = hosts.timeout_of_each(timeout);
-        if hosts.must_take_writes() {
-            hosts.look(async move {
-                let connect =
-                    access.connect::<PgConnection>(timeout, ErrorKind::Unavailable, |options| options);
-                access.hosts().attempt(connect).await
-            });
+        if self.connector.must_take_writes() {
+            self.connector.search(self.connector.timeout_of_each(timeout));
         }
     }
 
@@ -265,11 +209,10 @@ impl SessionConfig {
         let settings: Vec<_> = self.settings.iter().cloned().chain([statement_timeout]).collect();
         let configure =
             |options: PgConnectOptions| options.application_name(&self.application).options(settings.clone());
-        let hosts = self.access.hosts();
-        let connect = self.access.connect(hosts.timeout_of_each(timeout), ErrorKind::Unavailable, configure);
-        let made = hosts.attempt(connect).await?;
-        let (connection, host) =
-            made.ok_or_else(|| Error::unanswered(access::PROTOCOL).at(&self.address()))?;
+        let limit = self.connector.timeout_of_each(timeout);
+        let connect = self.connector.connect_as(limit, ErrorKind::Unavailable, configure);
+        let made = self.connector.attempt_if_due(connect).await?;
+        let (connection, host) = made.ok_or_else(|| Error::unanswered(PROTOCOL).at(&self.address()))?;
         let (names, values): (Vec<_>, Vec<_>) = settings.into_iter().unzip();
         let opened = async {
             let mut connection = SessionConnection { connection, host, pid: 0 };
@@ -288,8 +231,8 @@ impl SessionConnection {
         rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
     }
 
-    /// Unlocks and tries to lock. A single unlock and a single try, the most frequent ones, have statements
-    /// of their own.
+    /// Unlocks and tries to lock. A single unlock and a single try, the most frequent ones, have
+    /// statements of their own.
     pub(super) async fn step(
         &mut self,
         config: &SessionConfig,
@@ -339,8 +282,8 @@ impl SessionConnection {
         self.row(query).await.map(drop)
     }
 
-    /// Leaves places in the queue, except those whose rows another session has locked. Returns for each name,
-    /// in their order, whether its place was left.
+    /// Leaves places in the queue, except those whose rows another session has locked. Returns for
+    /// each name, in their order, whether its place was left.
     pub(super) async fn leave(
         &mut self,
         config: &SessionConfig,
@@ -351,8 +294,8 @@ impl SessionConnection {
         self.row(sqlx::query_with(config.leave.sql(), arguments)).await?.try_get(0)
     }
 
-    /// Shows the server that the session is alive, and answers requests of other processes. Returns the
-    /// requests to unlock a mutex by force, and whether the server takes writes.
+    /// Shows the server that the session is alive, and answers requests of other processes. Returns
+    /// the requests to unlock a mutex by force, and whether the server takes writes.
     pub(super) async fn probe(
         &mut self,
         config: &SessionConfig,
@@ -372,10 +315,4 @@ impl SessionConnection {
         let requests = rows.map(|((id, name), token)| ForceUnlockRequest { id, name, token }).collect();
         Ok((requests, row.try_get(3)?))
     }
-}
-
-/// Returns the token in an answer, which is above 0; `None` if there is none.
-pub(crate) fn token_of(token: i64) -> Option<FencingToken> {
-    let token = u64::try_from(token).ok().filter(|token| *token > 0)?;
-    FencingToken::new(token).ok()
 }

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
-use sqlx::{Arguments, Row};
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::spi::Force;
-use stanchion_core::{Holder, Kind, Name, Result, Ticket};
+use stanchion_core::{Holder, Kind, Name, Result};
 
-use super::connection::token_of;
-use super::lock_sessions::{Event, LockSessions, SharedState};
-use super::steps::wait_for_reply;
+use super::application_name::is_lock_session;
+use super::lock_sessions::LockSessions;
+use super::messages::token_of;
+use super::reply::wait_for_reply;
 use crate::context::Context;
 use crate::error;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::schema::Statement;
-use crate::steps::ticket;
+use crate::steps::{StatementArguments, column, ticket};
 
 /// How long another process may take to unlock a mutex on request before its session is ended.
 const FORCE_UNLOCK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The statements about lock sessions of other processes.
 #[derive(Debug)]
 pub(super) struct PeerSessions {
-    link: Arc<Link>,
+    pool: Arc<Pool>,
     namespace: Arc<str>,
     holders: Statement,
     force_unlock: Statement,
@@ -36,22 +36,11 @@ pub(super) struct PeerSessions {
     ping: Statement,
 }
 
-/// Separates the user's part from the process id in the `application_name` of a lock session.
-pub(super) const APPLICATION_NAME_SEPARATOR: &str = " lock ";
-
-/// Returns whether a session is a lock session. Sessions of users' transactions (`lock_in`) are neither shown
-/// nor ended.
-fn is_lock_session(application: &str) -> bool {
-    application
-        .rsplit_once(APPLICATION_NAME_SEPARATOR)
-        .is_some_and(|(_, process)| process.parse::<Ticket>().is_ok())
-}
-
 impl PeerSessions {
-    pub(super) fn new(context: &Context, link: Arc<Link>) -> Self {
+    pub(super) fn new(context: &Context, pool: Arc<Pool>) -> Self {
         let statement = |text| context.schema.statement(text);
         Self {
-            link,
+            pool,
             namespace: Arc::clone(&context.namespace),
             holders: statement(include_str!("../sql/session_holders.sql")),
             force_unlock: statement(include_str!("../sql/session_evict.sql")),
@@ -61,31 +50,37 @@ impl PeerSessions {
         }
     }
 
-    fn arguments(&self, name: &Name) -> Result<PgArguments> {
-        let mut arguments = PgArguments::default();
-        add(&mut arguments, &*self.namespace)?;
-        add(&mut arguments, name.as_str())?;
-        Ok(arguments)
+    fn arguments(&self, name: &Name) -> StatementArguments {
+        StatementArguments::default().with(&*self.namespace).with(name.as_str())
     }
 
-    /// Returns the lock sessions of other processes that hold a mutex, with the records of their holds.
+    async fn rows(&self, statement: &Statement, arguments: StatementArguments) -> Result<Vec<PgRow>> {
+        self.pool.rows(statement, arguments.complete()?).await
+    }
+
+    /// Returns the only row of the answer.
+    async fn row(&self, statement: &Statement, arguments: StatementArguments) -> Result<PgRow> {
+        self.rows(statement, arguments).await?.into_iter().next().ok_or_else(error::unexpected)
+    }
+
+    /// Returns the lock sessions of other processes that hold a mutex, with the records of their
+    /// holds.
     async fn peer_holders(&self, lock_sessions: &LockSessions, name: &Name) -> Result<Vec<(i32, Holder)>> {
-        let rows = self.link.rows(&self.holders, self.arguments(name)?).await?;
-        let own_pids = lock_sessions.with(|state| state.pids());
+        let rows = self.rows(&self.holders, self.arguments(name)).await?;
+        let own_pids = lock_sessions.with(|state| state.outbound.pids().collect::<Vec<_>>());
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
-            let pid: i32 = row.try_get(0).map_err(|_| error::unexpected())?;
-            let application: &str = row.try_get(1).map_err(|_| error::unexpected())?;
-            let holds: bool = row.try_get(2).map_err(|_| error::unexpected())?;
+            let (pid, application, holds): (_, &str, bool) =
+                (column(&row, 0)?, column(&row, 1)?, column(&row, 2)?);
             if holds && !own_pids.contains(&pid) && is_lock_session(application) {
-                found.push((pid, recorded_holder(&row).map_err(|_| error::unexpected())?));
+                found.push((pid, recorded_holder(&row)?));
             }
         }
         Ok(found)
     }
 
-    /// Returns the holders of a mutex. A hold of another process has no record in its first second: then only
-    /// its existence is known.
+    /// Returns the holders of a mutex. A hold of another process has no record in its first second:
+    /// then only its existence is known.
     pub(super) async fn holders(&self, lock_sessions: &LockSessions, name: &Name) -> Result<Vec<Holder>> {
         let found = self.peer_holders(lock_sessions, name).await?;
         if let Some(own) = lock_sessions.with(|state| state.own_holder(name)) {
@@ -121,8 +116,8 @@ impl PeerSessions {
             if force != Force::All && !later.is_empty() {
                 return Ok(0);
             }
-            // A session that had no token yet at the first request is asked again. A session that declines
-            // twice was granted the mutex after this call began.
+            // A session that had no token yet at the first request is asked again. A session that
+            // declines twice was granted the mutex after this call began.
             later.retain(|pid| !asked_again.contains(pid));
             if !later.is_empty() {
                 asked_again.extend(&later);
@@ -133,7 +128,7 @@ impl PeerSessions {
             }
             sleep(ANSWER_POLL_INTERVAL).await;
         }
-        let ended: i64 = self.query_about(&self.end, name, requests).await?;
+        let ended: i64 = column(&self.row(&self.end, self.arguments(name).with(requests)).await?, 0)?;
         tracing::debug!(
             stanchion.kind = Kind::Mutex.as_str(),
             stanchion.name = name.as_str(),
@@ -143,95 +138,34 @@ impl PeerSessions {
         Ok(count)
     }
 
-    /// Requests that sessions unlock a mutex, if their grant has a token up to `bound`. Returns the ids of
-    /// the requests.
+    /// Requests that sessions unlock a mutex, if their grant has a token up to `bound`. Returns the
+    /// ids of the requests.
     async fn request_unlock(&self, name: &Name, pids: Vec<i32>, bound: Option<i64>) -> Result<Vec<i64>> {
-        let mut arguments = self.arguments(name)?;
-        add(&mut arguments, pids)?;
-        add(&mut arguments, bound)?;
-        self.query_value(&self.force_unlock, arguments).await
+        let arguments = self.arguments(name).with(pids).with(bound);
+        column(&self.row(&self.force_unlock, arguments).await?, 0)
     }
 
-    /// Returns, of the sessions that still hold the mutex, the unanswered requests, and the process ids of
-    /// sessions that declined.
+    /// Returns, of the sessions that still hold the mutex, the unanswered requests, and the process
+    /// ids of sessions that declined.
     async fn unlock_answers(&self, name: &Name, requests: Vec<i64>) -> Result<(Vec<i64>, Vec<i32>)> {
-        let mut arguments = self.arguments(name)?;
-        add(&mut arguments, requests)?;
-        let rows = self.link.rows(&self.answers, arguments).await?;
-        let row = rows.first().ok_or_else(error::unexpected)?;
-        let silent: Option<_> = row.try_get(0).map_err(|_| error::unexpected())?;
-        let later: Option<_> = row.try_get(1).map_err(|_| error::unexpected())?;
+        let row = self.row(&self.answers, self.arguments(name).with(requests)).await?;
+        let (silent, later): (Option<_>, Option<_>) = (column(&row, 0)?, column(&row, 1)?);
         Ok((silent.unwrap_or_default(), later.unwrap_or_default()))
     }
 
-    /// Returns the one value that a statement about a mutex returns; `about` are sessions or requests.
-    async fn query_about<A, T>(&self, statement: &Statement, name: &Name, about: A) -> Result<T>
-    where
-        A: sqlx::Encode<'static, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + 'static,
-        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
-    {
-        let mut arguments = self.arguments(name)?;
-        add(&mut arguments, about)?;
-        self.query_value(statement, arguments).await
-    }
-
-    async fn query_value<T>(&self, statement: &Statement, arguments: PgArguments) -> Result<T>
-    where
-        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
-    {
-        let rows = self.link.rows(statement, arguments).await?;
-        rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(error::unexpected)
-    }
-
     pub(super) async fn ping(&self) -> Result<()> {
-        self.link.rows(&self.ping, PgArguments::default()).await.map(drop)
+        self.rows(&self.ping, StatementArguments::default()).await.map(drop)
     }
 }
 
 /// Reads the record of a hold.
-fn recorded_holder(row: &PgRow) -> std::result::Result<Holder, sqlx::Error> {
-    let (held_by, token): (Option<Uuid>, Option<i64>) = (row.try_get(3)?, row.try_get(4)?);
+fn recorded_holder(row: &PgRow) -> Result<Holder> {
+    let (held_by, token, age): (Option<Uuid>, Option<i64>, Option<i64>) =
+        (column(row, 3)?, column(row, 4)?, column(row, 5)?);
     let mut holder = Holder::unknown(1);
     holder.ticket = held_by.map(ticket);
     holder.token = token.and_then(token_of);
-    let age: Option<i64> = row.try_get(5)?;
     holder.age = age.map(|age| Duration::from_micros(u64::try_from(age).unwrap_or_default()));
-    holder.label = row.try_get(6)?;
+    holder.label = column(row, 6)?;
     Ok(holder)
-}
-
-fn add<'q, T>(arguments: &mut PgArguments, value: T) -> Result<()>
-where
-    T: sqlx::Encode<'q, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + 'q,
-{
-    arguments.add(value).map_err(|_| error::unexpected())
-}
-
-impl SharedState {
-    fn pids(&self) -> Vec<i32> {
-        self.sessions.values().filter_map(|session| session.pid).collect()
-    }
-
-    /// Returns the holder if it is of this process.
-    fn own_holder(&self, name: &Name) -> Option<Holder> {
-        let held = self.mutexes.get(name)?.held.as_ref()?;
-        let at = now();
-        let mut holder = Holder::new(held.ticket, held.token, 1, at.saturating_duration_since(held.since));
-        holder.label = held.label.as_deref().map(str::to_owned);
-        holder.lease_left = Some(held.until.saturating_duration_since(at));
-        Some(holder)
-    }
-
-    fn force_own(
-        &mut self,
-        name: &Name,
-        force: Force,
-    ) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::spi::Kept>>> {
-        let held = self.mutexes.get(name)?.held.as_ref()?.ticket;
-        if force != Force::All && force != Force::One(held) {
-            return None;
-        }
-        self.events.push(Event::Gone(held));
-        self.end_hold(name, held)
-    }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use stanchion_core::clock::Instant;
 use stanchion_core::{Error, ErrorKind};
 
-/// Interval between two checks of the lock table while locks are taken, and how long one that was full counts
-/// as full.
+/// Interval between two checks of the lock table while locks are taken, and how long one that was
+/// full counts as full.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of grants between two checks.
 const MAXIMUM_UNCHECKED_GRANTS: usize = 256;
@@ -44,8 +44,8 @@ impl LockTable {
         self.is_full = locks + 1 > room;
     }
 
-    /// Returns why a new lock is refused without asking the server, while the last check is recent and found
-    /// no room.
+    /// Returns why a new lock is refused without asking the server, while the last check is recent
+    /// and found no room.
     pub(super) fn refusal(&self, at: Instant) -> Option<Error> {
         let is_recent = self.checked_at.is_some_and(|checked_at| at < checked_at + CHECK_INTERVAL);
         (self.is_full && is_recent).then(full_error)

@@ -6,13 +6,13 @@ use stanchion_core::clock::{Instant, now, timeout_at};
 use stanchion_core::spi::{Acquire, Acquired, Answers, PermitSteps, refused};
 use stanchion_core::{Error, ErrorKind, Result};
 
-use super::grant_records::stale_records_removed;
-use super::mutex_state::TryOutcome;
-use super::requests::{Reply, waiting};
-use super::steps::{SessionSteps, unknown, wait_for_reply};
+use super::attempts::TryOutcome;
+use super::recording::stale_records_removed;
+use super::reply::{Reply, unknown, wait_for_reply, waiting};
+use super::steps::SessionSteps;
 
-/// Maximum delay that the queue of one name, whose rows another session may keep locked, causes to other
-/// names of its lane (C27).
+/// Maximum delay that the queue of one name, whose rows another session may keep locked, causes to
+/// other names of its lane (C27).
 const MAXIMUM_QUEUE_DELAY: Duration = Duration::from_millis(400);
 
 /// The answer to an acquisition; or, if it was refused, whether its ticket has a place.
@@ -23,8 +23,8 @@ fn unsent() -> Error {
 }
 
 impl SessionSteps {
-    /// Tries each mutex. A refused acquisition joins the queue and tries again, since an unlock before its
-    /// place was committed has not seen the place.
+    /// Tries each mutex. A refused acquisition joins the queue and tries again, since an unlock
+    /// before its place was committed has not seen the place.
     pub(super) async fn lock(&self, asks: &[&Acquire]) -> Answers<Acquired> {
         let end = self.deadline();
         stale_records_removed(&self.lock_sessions, asks).await;
@@ -53,16 +53,16 @@ impl SessionSteps {
         self.lock_sessions.with(|state| {
             let answer = |(outcome, ask): (Outcome, &&Acquire)| match outcome {
                 Ok(Ok(Acquired::Granted { .. }))
-                    if state.holding_session(&ask.object.name, ask.ticket).is_none() =>
+                    if state.holds.of(&ask.object.name, ask.ticket).is_none() =>
                 {
-                    // The engine does not know of the hold yet, and would not be told of its end.
+                    // The engine does not know of the hold yet, and would not hear of its end.
                     Err(Error::new(
                         ErrorKind::Unavailable,
                         "the session ended with the hold that it was granted",
                     ))
                 }
                 Ok(answer) => answer,
-                Err(_) => Ok(waiting(state.queue_epoch(ask.ticket).unwrap_or_default())),
+                Err(_) => Ok(waiting(state.places.epoch(ask.ticket).unwrap_or_default())),
             };
             outcomes.into_iter().zip(asks).map(answer).collect()
         })
@@ -105,8 +105,9 @@ impl SessionSteps {
             Reply::Now(answer) => answer,
             Reply::Later(number, answer) => match wait_for_reply(answer, end).await {
                 Err(error) if error.kind() == ErrorKind::Unknown => {
-                    let was_unsent =
-                        self.lock_sessions.with(|state| state.withdraw(&ask.object.name, number));
+                    let was_unsent = self
+                        .lock_sessions
+                        .with(|state| state.outbound.attempts.withdraw(&ask.object.name, number));
                     Err(if was_unsent { unsent() } else { error })
                 }
                 answer => answer,
@@ -119,22 +120,23 @@ impl SessionSteps {
         }
     }
 
-    /// Returns the indices of refused acquisitions that are to join the queue, or to leave it, and notes that
-    /// their tickets may have a place. A later cancel finds the note; an earlier one has left a tombstone.
+    /// Returns the indices of refused acquisitions that are to join the queue, or to leave it, and
+    /// notes that their tickets may have a place. A later cancel finds the note; an earlier one has
+    /// left a tombstone.
     fn joining(&self, asks: &[&Acquire], outcomes: &mut [Outcome]) -> Vec<usize> {
         let at = now();
         self.lock_sessions.with(|state| {
             let mut joining = Vec::new();
             for (index, (ask, outcome)) in asks.iter().zip(outcomes).enumerate() {
                 let Err(has_place) = *outcome else { continue };
-                let joins = if ask.queue { !has_place } else { state.places.contains_key(&ask.ticket) };
-                if joins && state.has_tombstone(ask.ticket, at) {
+                let joins = if ask.queue { !has_place } else { state.places.contains(ask.ticket) };
+                if joins && state.holds.tombstones.contains(ask.ticket, at) {
                     *outcome = Ok(Ok(Acquired::Cancelled));
-                } else if joins && !state.cancel_leave(ask.ticket) {
+                } else if joins && !state.places.leaving.cancel(ask.ticket) {
                     let detail = "the place of its last grant is being given up";
                     *outcome = Ok(Err(Error::new(ErrorKind::Unavailable, detail)));
                 } else if joins {
-                    state.places.entry(ask.ticket).or_default().unanswered += 1;
+                    state.places.joining(ask.ticket);
                     joining.push(index);
                 }
             }
@@ -155,33 +157,11 @@ impl SessionSteps {
         let joined = timeout_at(until, self.places.acquire(&requests)).await;
         let answers = joined.unwrap_or_else(|_| refused(requests.len(), &unknown()));
         self.lock_sessions.with(|state| {
-            let outcome = |(ask, answer): (&Acquire, Result<Acquired>)| {
-                // There is none if the ticket was cancelled meanwhile.
-                let mut place = state.places.get_mut(&ask.ticket);
-                let is_answered =
-                    answer.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::Unknown);
-                if let Some(place) = &mut place {
-                    place.unanswered = place.unanswered.saturating_sub(u32::from(is_answered));
-                }
-                match answer {
-                    Ok(Acquired::Waiting { epoch, .. }) if ask.queue => {
-                        if let Some(place) = place {
-                            place.epoch = Some(epoch);
-                        }
-                        Err(true)
-                    }
-                    Ok(answer) => {
-                        state.places.remove(&ask.ticket);
-                        Ok(Ok(answer))
-                    }
-                    Err(error) => {
-                        if place.is_some_and(|place| place.unanswered == 0 && place.epoch.is_none()) {
-                            state.places.remove(&ask.ticket);
-                        }
-                        Ok(Err(error))
-                    }
-                }
-            };
+            let outcome =
+                |(ask, answer): (&Acquire, Result<Acquired>)| match state.places.joined(ask, &answer) {
+                    true => Err(true),
+                    false => Ok(answer),
+                };
             requests.iter().zip(answers).map(outcome).collect()
         })
     }

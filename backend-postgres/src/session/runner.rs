@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::connection::SessionConfig;
-use super::grant_records;
+use super::leaving;
 use super::lock_sessions::LockSessions;
-use super::queue;
+use super::recording;
 use super::session_task::run_session;
 use crate::steps::PostgresSteps;
 
@@ -59,10 +59,10 @@ impl Chore for SessionRunner {
         // Boxed: nested, the futures of requests are deeper than what an optimising build lays out.
         tokio::join!(
             self.run_sessions(),
-            Box::pin(queue::leave_queues(&self.lock_sessions, &self.places)),
-            Box::pin(queue::send_hints(&self.lock_sessions, &self.places)),
-            Box::pin(grant_records::write(&self.lock_sessions, &self.places)),
-            Box::pin(grant_records::remove(&self.lock_sessions, &self.places)),
+            Box::pin(leaving::leave_queues(&self.lock_sessions, &self.places)),
+            Box::pin(leaving::send_hints(&self.lock_sessions, &self.places)),
+            Box::pin(recording::write(&self.lock_sessions, &self.places)),
+            Box::pin(recording::remove(&self.lock_sessions, &self.places)),
         );
     }
 }

@@ -1,4 +1,5 @@
-//! The task of one session: it sends queued requests until its connection breaks or it is no longer needed.
+//! The task of one session: it sends queued requests until its connection breaks or it is no longer
+//! needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +10,10 @@ use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout, timeout_at};
 
 use super::connection::{SessionConfig, SessionConnection, StepRequest};
+use super::leave_requests::LeaveRequest;
 use super::lock_sessions::LockSessions;
-use super::queue::LeaveRequest;
-use super::session_state::{Batch, SessionId};
-use super::transitions::NextAction;
+use super::messages::{Batch, SessionId};
+use super::outbound::NextAction;
 use crate::error;
 
 /// How much later than the server's own statement timeout a statement counts as overdue.
@@ -24,8 +25,8 @@ const INSUFFICIENT_PRIVILEGE: &str = "42501";
 /// The server's error code for a write in a read-only transaction.
 const READ_ONLY_TRANSACTION: &str = "25006";
 
-/// Returns whether the server only refused the statement and keeps the session. After a switch to read-only a
-/// session keeps its holds, unless another host takes writes.
+/// Returns whether the server only refused the statement and keeps the session. After a switch to
+/// read-only a session keeps its holds, unless another host takes writes.
 fn keeps_session(error: &sqlx::Error) -> bool {
     error::leaves_connection(error) || error::code(error) == Some(READ_ONLY_TRANSACTION)
 }
@@ -44,11 +45,7 @@ type EndReason = Option<Error>;
 
 /// Opens a session and runs it to its end.
 pub(super) async fn run_session(lock_sessions: &LockSessions, config: &SessionConfig, id: SessionId) {
-    let Some(wake) =
-        lock_sessions.with(|state| state.sessions.get(&id).map(|session| Arc::clone(&session.wake)))
-    else {
-        return;
-    };
+    let Some(wake) = lock_sessions.with(|state| state.outbound.waker(id)) else { return };
     // Closes the session in the state also if this future is dropped.
     let mut close = CloseOnDrop { lock_sessions, id, reason: None };
     config.retry_allowed().await;
@@ -60,7 +57,7 @@ pub(super) async fn run_session(lock_sessions: &LockSessions, config: &SessionCo
     .await;
     close.reason = match opened {
         Ok(Ok(connection)) => {
-            lock_sessions.with(|state| state.session_opened(id, connection.pid, sent));
+            lock_sessions.with(|state| state.outbound.session_opened(id, connection.pid, sent));
             SessionTask { lock_sessions, config, id, wake, connection }.run().await
         }
         Ok(Err(error)) => Some(error),
@@ -123,7 +120,7 @@ impl SessionTask<'_> {
             Ok(answer) => {
                 let requests = self.lock_sessions.with(|state| {
                     state.batch_answered(self.id, batch, answer, sent, now());
-                    state.immediate_leave_requests()
+                    state.places.leaving.take_immediate()
                 });
                 if requests.is_empty() { Ok(()) } else { self.leave_queue(requests).await }
             }
@@ -153,7 +150,7 @@ impl SessionTask<'_> {
                 if has_left {
                     state.left_queue(request, now());
                 } else {
-                    state.defer_leave_requests([request]);
+                    state.places.leaving.defer([request]);
                 }
             }
         });
@@ -170,9 +167,9 @@ impl SessionTask<'_> {
         match wait_for_answer(self.lock_sessions, self.id, &mut batch, step).await? {
             Ok(()) => {
                 // The probes of the batch are answered: the session is alive.
-                let probes = Batch { probes: std::mem::take(&mut batch.probes), ..Batch::default() };
+                let probes = std::mem::take(&mut batch.probes);
                 self.lock_sessions.with(|state| {
-                    state.session_alive(self.id, probes, sent);
+                    state.outbound.session_alive(self.id, probes, sent);
                     state.batch_failed(batch, &error, true);
                 });
                 Ok(())
@@ -197,15 +194,15 @@ impl SessionTask<'_> {
                     exception.message = %error,
                     "a session that keeps mutexes refused a question"
                 );
-                self.lock_sessions.with(|state| state.session_alive(self.id, batch, sent));
+                self.lock_sessions.with(|state| state.outbound.session_alive(self.id, batch.probes, sent));
                 Ok(())
             }
             Err(error) => Err(self.connection_lost(batch, error)),
         }
     }
 
-    /// After a switch to read-only, ends the session if another host takes writes, since its holds do not
-    /// count there. Otherwise searches for such a host.
+    /// After a switch to read-only, ends the session if another host takes writes, since its holds
+    /// do not count there. Otherwise searches for such a host.
     fn end_if_superseded(&self) -> Result<(), EndReason> {
         if !self.config.is_superseded(&self.connection) {
             self.config.search_writable_host(self.lock_sessions.request_timeout);
@@ -237,8 +234,9 @@ fn log_end(error: &Error) {
     );
 }
 
-/// Waits for the answer to a statement. If it is overdue, its callers are told, and another session serves
-/// new requests. This session then has the time for which its holds may still be relied on.
+/// Waits for the answer to a statement. If it is overdue, its callers get their reply, and another
+/// session serves new requests. This session then has the time for which its holds may still be
+/// relied on.
 async fn wait_for_answer<T>(
     lock_sessions: &LockSessions,
     id: SessionId,

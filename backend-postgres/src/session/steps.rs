@@ -1,7 +1,6 @@
-//! The steps of mutexes in session mode. Sessions try and unlock; a waiter has a place in the queue, which is
-//! that of lease mode.
+//! The steps of mutexes in session mode. Sessions try and unlock; a waiter has a place in the
+//! queue, which is that of lease mode.
 
-use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,18 +9,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{Instant, now, timeout_at};
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
-    Renew, refused,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Purpose,
+    Release, Renew, refused,
 };
-use stanchion_core::{Error, ErrorKind, Inspection, Name, Result, Ticket};
-use tokio::sync::oneshot;
+use stanchion_core::{Error, ErrorKind, Inspection, Result, Ticket};
 
 use super::inspect::PeerSessions;
 use super::lock_sessions::LockSessions;
-use super::mutex_state::TransactionTurn;
-use super::requests::Reply;
-use super::session_state::SessionId;
-use crate::context::TurnLabel;
+use super::messages::SessionId;
+use super::reply::{Reply, unknown, wait_for_reply};
 use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Halves;
 
@@ -41,23 +37,10 @@ pub(crate) struct SessionSteps {
     pub(super) places: PostgresSteps,
     /// The steps of users' transactions, whose turns wait in the same queue.
     pub(super) turns: PostgresSteps,
-    pub(super) label: TurnLabel,
-}
-
-pub(super) fn unknown() -> Error {
-    Error::new(ErrorKind::Unknown, "no answer within the request's time limit")
 }
 
 fn unsupported<T>(what: &'static str) -> Result<T> {
     Err(Error::new(ErrorKind::Unsupported, what))
-}
-
-/// Waits for the reply to one request of a batch; without one the outcome is unknown.
-pub(super) async fn wait_for_reply<T>(answer: oneshot::Receiver<Result<T>>, end: Instant) -> Result<T> {
-    match timeout_at(end, answer).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_)) | Err(_) => Err(unknown()),
-    }
 }
 
 impl SessionSteps {
@@ -65,8 +48,8 @@ impl SessionSteps {
         now() + self.lock_sessions.request_timeout
     }
 
-    /// Answers the turns of transactions by the steps of lease mode and all other entries by the sessions,
-    /// concurrently.
+    /// Answers the turns of transactions by the steps of lease mode and all other entries by the
+    /// sessions, concurrently.
     async fn split_turns<T: Clone + Send + Sync, A: Send>(
         &self,
         batch: &[T],
@@ -75,7 +58,7 @@ impl SessionSteps {
         rest: impl for<'a> Fn(&'a Self, &'a [T]) -> Sending<'a, A> + Send + Sync,
     ) -> Answers<A> {
         let halves =
-            self.lock_sessions.with(|state| Halves::of(batch, |ask| state.turns.contains_key(&ticket(ask))));
+            self.lock_sessions.with(|state| Halves::of(batch, |ask| state.places.is_turn(ticket(ask))));
         if halves.ones.is_empty() {
             return rest(self, batch).await;
         }
@@ -92,17 +75,7 @@ impl SessionSteps {
         let answers = self.turns.acquire(batch).await;
         self.lock_sessions.with(|state| {
             for (ask, answer) in batch.iter().zip(&answers) {
-                let is_there = match answer {
-                    Ok(Acquired::Granted { .. }) => true,
-                    Ok(Acquired::Waiting { .. }) => ask.queue,
-                    Ok(_) => false,
-                    Err(error) => error.kind() == ErrorKind::Unknown,
-                };
-                let Some(turn) = state.turns.get_mut(&ask.ticket) else { continue };
-                turn.may_be_there |= is_there;
-                if !turn.may_be_there || matches!(answer, Ok(Acquired::Cancelled)) {
-                    state.turns.remove(&ask.ticket);
-                }
+                state.places.turn_answered(ask, answer);
             }
         });
         answers
@@ -126,7 +99,7 @@ impl SessionSteps {
         let replies: Vec<_> =
             self.lock_sessions.with(|state| batch.iter().map(|ask| state.release(ask, at)).collect());
         let answers = wait_for_replies(replies, end).await;
-        let hint_count = self.lock_sessions.with(|state| state.hint_count);
+        let hint_count = self.lock_sessions.with(|state| state.outbound.hint_count());
         let mut sent = self.lock_sessions.hints_sent.subscribe();
         drop(timeout_at(now() + HINT_TIMEOUT, sent.wait_for(|sent| *sent >= hint_count)).await);
         answers
@@ -135,9 +108,9 @@ impl SessionSteps {
     async fn renew_holds(&self, batch: &[Renew]) -> Answers<Kept> {
         let end = self.deadline();
         let (sessions, alive) = self.lock_sessions.with(|state| {
-            let sessions: Vec<_> =
-                batch.iter().map(|ask| state.holding_session(&ask.object.name, ask.ticket)).collect();
-            let alive = state.probe(&sessions);
+            let session = |ask: &Renew| Some(state.holds.of(&ask.object.name, ask.ticket)?.session);
+            let sessions: Vec<_> = batch.iter().map(session).collect();
+            let alive = state.outbound.probe_all(&sessions);
             (sessions, alive)
         });
         let mut sent: Vec<(SessionId, Result<Instant>)> = Vec::with_capacity(alive.len());
@@ -161,7 +134,7 @@ impl SessionSteps {
         let (at, end) = (now(), self.deadline());
         let (replies, places) = self.lock_sessions.with(|state| {
             let replies: Vec<_> = batch.iter().map(|ask| state.cancel(ask, at)).collect();
-            let placed = batch.iter().filter(|ask| state.may_have_place(&ask.object.name, ask.ticket));
+            let placed = batch.iter().filter(|ask| state.places.may_have_place(&ask.object.name, ask.ticket));
             (replies, placed.cloned().collect::<Vec<_>>())
         });
         let cancelled =
@@ -172,8 +145,7 @@ impl SessionSteps {
             for (ask, answer) in places.iter().zip(cancelled) {
                 match answer {
                     Ok(()) => {
-                        state.places.remove(&ask.ticket);
-                        state.orphaned_places.remove(&ask.object.name);
+                        state.places.cancelled(&ask.object.name, ask.ticket);
                     }
                     Err(error) => failed.push((ask.ticket, error)),
                 }
@@ -188,8 +160,7 @@ impl SessionSteps {
 
     /// Merges the poll of turns of this process into the answers.
     async fn polled_turns(&self, batch: &[Object], answers: &mut Answers<Polled>) {
-        let waited: HashSet<Name> =
-            self.lock_sessions.with(|state| state.turns.values().map(|turn| turn.name.clone()).collect());
+        let waited = self.lock_sessions.with(|state| state.places.turn_names());
         let waited: Vec<usize> = (0..batch.len()).filter(|at| waited.contains(&batch[*at].name)).collect();
         if waited.is_empty() {
             return;
@@ -198,7 +169,7 @@ impl SessionSteps {
         for (at, turns) in waited.into_iter().zip(self.turns.poll(&objects).await) {
             match (&mut answers[at], turns) {
                 (Ok(places), Ok(turns)) => {
-                    self.lock_sessions.with(|state| state.add_orphaned_places(&batch[at].name, &turns.ready));
+                    self.lock_sessions.with(|state| state.places.add_orphans(&batch[at].name, &turns.ready));
                     places.ready.extend(turns.ready);
                     places.next = [places.next, turns.next].into_iter().flatten().min();
                     places.is_first |= turns.is_first;
@@ -208,23 +179,29 @@ impl SessionSteps {
         }
     }
 
-    /// Returns why this process must not be the first of a queue: it could not open a session. Starts another
-    /// attempt if one is due.
+    /// Returns why this process must not be the first of a queue: it could not open a session.
+    /// Starts another attempt if one is due.
     fn open_failure(&self) -> Option<Error> {
+        self.lock_sessions.with(|state| state.outbound.open_failure())
+    }
+
+    /// Applies the answers of a poll to the places of this process.
+    fn apply_polled<'a>(&self, polled: impl Iterator<Item = (&'a Object, Option<&'a mut Polled>)>) {
         self.lock_sessions.with(|state| {
-            let (failure, until) = state.open_failure.as_ref()?;
-            let (failure, until) = (failure.replicate(), *until);
-            if now() >= until {
-                state.current_session();
+            for (object, answer) in polled {
+                let is_held = state.holds.get(&object.name).is_some();
+                if let Some(answer) = answer {
+                    state.places.polled(&object.name, answer, is_held);
+                }
             }
-            Some(failure)
-        })
+        });
     }
 }
 
 #[async_trait]
 impl PermitSteps for SessionSteps {
-    /// Requests of all lanes leave in the same statements, so that names need not wait for each other here.
+    /// Requests of all lanes leave in the same statements, so that names need not wait for each
+    /// other here.
     fn lane(&self, object: &Object) -> usize {
         let mut hasher = DefaultHasher::new();
         object.name.as_str().hash(&mut hasher);
@@ -237,9 +214,8 @@ impl PermitSteps for SessionSteps {
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         self.lock_sessions.with(|state| {
-            for ask in batch.iter().filter(|ask| self.label.is_of(ask)) {
-                let turn = TransactionTurn { name: ask.object.name.clone(), may_be_there: false };
-                state.turns.entry(ask.ticket).or_insert(turn);
+            for ask in batch.iter().filter(|ask| ask.purpose == Purpose::Transaction) {
+                state.places.add_turn(ask);
             }
         });
         self.split_turns(
@@ -286,11 +262,7 @@ impl PermitSteps for SessionSteps {
             Some(failure) => refused(batch.len(), &failure),
             None => self.places.poll(batch).await,
         };
-        self.lock_sessions.with(|state| {
-            for (object, answer) in batch.iter().zip(&mut answers) {
-                state.polled(&object.name, answer.as_mut().ok());
-            }
-        });
+        self.apply_polled(batch.iter().zip(answers.iter_mut().map(|answer| answer.as_mut().ok())));
         self.polled_turns(batch, &mut answers).await;
         answers
     }
@@ -299,16 +271,13 @@ impl PermitSteps for SessionSteps {
         if let Some(failure) = self.open_failure() {
             return refused(batch.len(), &failure);
         }
-        if self.lock_sessions.with(|state| state.turns.is_empty()) {
-            let mut answers = self.places.keep_places(batch).await;
-            self.lock_sessions.with(|state| {
-                for (object, answer) in batch.iter().zip(&mut answers) {
-                    state.polled(&object.name, answer.as_mut().ok().and_then(Option::as_mut));
-                }
-            });
-            return answers;
+        if self.lock_sessions.with(|state| state.places.has_turns()) {
+            return self.poll(batch).await.into_iter().map(|answer| answer.map(Some)).collect();
         }
-        self.poll(batch).await.into_iter().map(|answer| answer.map(Some)).collect()
+        let mut answers = self.places.keep_places(batch).await;
+        let polled = answers.iter_mut().map(|answer| answer.as_mut().ok().and_then(Option::as_mut));
+        self.apply_polled(batch.iter().zip(polled));
+        answers
     }
 
     async fn attach(&self, _: &Attach) -> Result<Option<Attached>> {
@@ -320,7 +289,7 @@ impl PermitSteps for SessionSteps {
             self.places.inspect(object),
             self.peers.holders(&self.lock_sessions, &object.name)
         )?;
-        let leaving = self.lock_sessions.with(|state| state.leaving_count(&object.name));
+        let leaving = self.lock_sessions.with(|state| state.places.leaving.count(&object.name));
         // The holders in the queue's records are transactions.
         holders.extend(queue.holders);
         Ok(Inspection::new(holders, queue.waiters.saturating_sub(leaving), Some(1)))
@@ -344,7 +313,7 @@ impl SessionSteps {
     fn forget_turns<'a, A: 'a>(&self, ended: impl Iterator<Item = (Ticket, &'a Result<A>)>) {
         self.lock_sessions.with(|state| {
             for (ticket, _) in ended.filter(|(_, answer)| answer.is_ok()) {
-                state.turns.remove(&ticket);
+                state.places.turn_ended(ticket);
             }
         });
     }

@@ -16,9 +16,9 @@ use tokio::sync::SemaphorePermit;
 
 use super::PostgresSteps;
 use super::call::{StatementArguments, column};
-use crate::access::LOCK_WAIT;
 use crate::error::{self, unexpected};
 use crate::schema::Statement;
+use crate::session_settings::LOCK_WAIT;
 
 /// Times between the looks at who has a row locked. A row that many want has another locker after the first; a transaction that
 /// has it after the last, and had it before, keeps it for longer than a step of ours does, unless the disk is slow. All of this

@@ -34,13 +34,13 @@ use self::kept::KeptNames;
 pub(crate) use self::places::{GrantRecord, PlaceToLeave, leave_arguments};
 use self::tables::LockedTables;
 use crate::context::Context;
-use crate::link::Link;
+use crate::pool::Pool;
 
 /// The steps of all primitives over one link.
 #[derive(Clone, Debug)]
 pub struct PostgresSteps {
     context: Arc<Context>,
-    link: Arc<Link>,
+    link: Arc<Pool>,
     statements: Arc<Statements>,
     tables: Arc<LockedTables>,
     kept: Arc<KeptNames>,
@@ -51,7 +51,7 @@ pub struct PostgresSteps {
 }
 
 impl PostgresSteps {
-    pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, link: Arc<Pool>) -> Self {
         let statements = Arc::new(Statements::new(&context.schema));
         let (tables, kept) = (Arc::default(), Arc::default());
         Self { context, link, statements, tables, kept, are_places: false, are_hurried: false }
@@ -70,7 +70,7 @@ impl PostgresSteps {
     }
 
     /// Returns the link that the steps use.
-    pub(crate) fn link(&self) -> &Arc<Link> {
+    pub(crate) fn link(&self) -> &Arc<Pool> {
         &self.link
     }
 }

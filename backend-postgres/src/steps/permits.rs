@@ -3,7 +3,7 @@
 use sqlx::postgres::PgRow;
 use stanchion_core::clock::Instant;
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, Polled, Release,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, Polled, Purpose, Release,
     Renew, Usage, inspect_in_parts, refused,
 };
 use stanchion_core::{Inspection, Result, Ttl};
@@ -50,11 +50,10 @@ impl PostgresSteps {
     }
 
     async fn acquire_all(&self, batch: &[Acquire], end: Instant) -> Answers<Acquired> {
-        let (turn, are_places) = (&self.context.turn, self.are_places);
-        let check = |entry: &Acquire| match entry.check.letter() {
-            _ if are_places => "s",
-            _ if turn.is_of(entry) => "t",
-            letter => letter,
+        let check = |entry: &Acquire| match entry.purpose {
+            _ if self.are_places => "s",
+            Purpose::Transaction => "t",
+            _ => entry.check.letter(),
         };
         let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
         let arguments = many(self.wait_arguments(), &batch)

@@ -14,18 +14,19 @@ use stanchion_core::{Error, ErrorKind, FencingToken, GrantId, Name, Result, Tick
 pub(crate) use self::turn::lock_in;
 use crate::context::Context;
 use crate::error;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::schema::Statement;
 use crate::steps::StatementArguments;
 
 /// Pause before a row is asked for again that somebody else has locked.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A mutex that a transaction has until it ends: see [`PostgresStore::lock_in`](crate::PostgresStore::lock_in).
+/// A mutex that a transaction has until it ends: see
+/// [`PostgresStore::lock_in`](crate::PostgresStore::lock_in).
 ///
-/// There is no lease and nothing to release: the commit or the rollback frees the mutex. This value only names the grant. A
-/// `ROLLBACK TO` a savepoint that is older than the lock frees it, too, and this value does not notice: see
-/// [`check`](Self::check).
+/// There is no lease and nothing to release: the commit or the rollback frees the mutex. This value
+/// only names the grant. A `ROLLBACK TO` a savepoint that is older than the lock frees it, too, and
+/// this value does not notice: see [`check`](Self::check).
 #[derive(Clone, Debug)]
 pub struct TransactionLock {
     namespace: Box<str>,
@@ -48,7 +49,8 @@ impl TransactionLock {
         self.token
     }
 
-    /// Returns the ticket of the grant: with the token, it is what a [fence](crate::PostgresFence) checks.
+    /// Returns the ticket of the grant: with the token, it is what a [fence](crate::PostgresFence)
+    /// checks.
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.ticket
@@ -63,8 +65,8 @@ impl TransactionLock {
     /// Checks that the transaction still has the mutex. One round trip.
     ///
     /// # Errors
-    /// `Lost` if it does not, for instance after a rollback to an older savepoint; `Unavailable` and `Unknown` as
-    /// [`lock_in`](crate::PostgresStore::lock_in).
+    /// `Lost` if it does not, for instance after a rollback to an older savepoint; `Unavailable`
+    /// and `Unknown` as [`lock_in`](crate::PostgresStore::lock_in).
     ///
     /// # Cancel safety
     /// A dropped call has changed nothing.
@@ -89,9 +91,9 @@ pub struct LockInOptions {
 }
 
 impl LockInOptions {
-    /// Accepts transactions of the levels `REPEATABLE READ` and `SERIALIZABLE`. What they read may be older than the lock: a
-    /// change that the last holder committed before is not seen. Say so only if the transaction does not read what the mutex
-    /// guards.
+    /// Accepts transactions of the levels `REPEATABLE READ` and `SERIALIZABLE`. What they read may
+    /// be older than the lock: a change that the last holder committed before is not seen. Say so
+    /// only if the transaction does not read what the mutex guards.
     #[must_use]
     pub fn allow_old_snapshot(mut self) -> Self {
         self.allows_old_snapshot = true;
@@ -108,7 +110,7 @@ impl LockInOptions {
 pub(crate) struct Asked<'a> {
     pub(crate) context: &'a Context,
     /// It leads to the store's database.
-    pub(crate) link: &'a Arc<Link>,
+    pub(crate) pool: &'a Arc<Pool>,
     pub(crate) transaction: &'a mut PgConnection,
     pub(crate) name: Name,
     pub(crate) options: LockInOptions,
@@ -120,7 +122,8 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Runs a statement in the transaction, with the namespace and the name in front of the other arguments.
+    /// Runs a statement in the transaction, with the namespace and the name in front of the other
+    /// arguments.
     ///
     /// # Errors
     /// That of the statement; then the transaction can only be rolled back.
@@ -138,18 +141,18 @@ impl Asked<'_> {
         })
     }
 
-    /// Runs a statement over the store's own link. If somebody else has a row locked, it is sent again until the caller's time
-    /// or that of a request is over.
+    /// Runs a statement over the store's own pool. If somebody else has a row locked, it is sent
+    /// again until the caller's time or that of a request is over.
     async fn beside(
         &self,
         text: &'static str,
         add: impl Fn(StatementArguments) -> StatementArguments,
     ) -> Result<PgRow> {
-        let limit = now() + self.link.request_timeout();
+        let limit = now() + self.pool.request_timeout();
         let end = self.end.map_or(limit, |end| end.min(limit));
         loop {
             let (statement, arguments) = self.request(text, &add)?;
-            let sent = self.link.rows_of_call(&statement, arguments, limit);
+            let sent = self.pool.rows_of_call(&statement, arguments, limit);
             match Box::pin(self.engine.on_own_connections(sent)).await {
                 Err(error) if error::is_locked(&error) && !self.options.waits_not && now() < end => {
                     sleep(PAUSE).await;

@@ -1,11 +1,14 @@
-//! The turn is a hold of a row like any other, and is kept until the transaction has the advisory lock of the name.
+//! The turn is a hold of a row like any other, and is kept until the transaction has the advisory
+//! lock of the name.
 //!
-//! In session mode every grant takes that lock, and none is made while a turn is there. A session may have it already when the
-//! turn is granted; the transaction waits for it then.
+//! In session mode every grant takes that lock, and none is made while a turn is there. A session
+//! may have it already when the turn is granted; the transaction waits for it then.
 //!
-//! In lease mode grants test that lock as long as the row of the mutex says so. Why nobody else holds it meanwhile: `turn_key` writes into the row, while the hold is there, that grants test the lock.
-//! Only a grant that finds the lock free takes that back, and there is none while the hold is there. `turn_check` sees, once
-//! the transaction has the lock, that the hold is still there, and draws the token. From then on every grant finds the lock taken.
+//! In lease mode grants test that lock as long as the row of the mutex says so. Why nobody else
+//! holds it meanwhile: `turn_key` writes into the row, while the hold is there, that grants test
+//! the lock. Only a grant that finds the lock free takes that back, and there is none while the
+//! hold is there. `turn_check` sees, once the transaction has the lock, that the hold is still
+//! there, and draws the token. From then on every grant finds the lock taken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +23,12 @@ use crate::steps::{column, uuid};
 /// Time between two probes in a transaction whose turn it is not yet.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Locks a mutex for a transaction. Returns `None` if another caller has the mutex and the call was not to wait.
+/// Locks a mutex for a transaction. Returns `None` if another caller has the mutex and the call was
+/// not to wait.
 ///
 /// # Errors
-/// As the statements and the locking of the mutex; after any but `InvalidArgument` the transaction can only be rolled back.
+/// As the statements and the locking of the mutex; after any but `InvalidArgument` the transaction
+/// can only be rolled back.
 pub(crate) async fn lock_in(mut asked: Asked<'_>, mutex: Arc<dyn Mutex>) -> Result<Option<TransactionLock>> {
     let row = asked.in_transaction(include_str!("../sql/turn_begin.sql"), |arguments| arguments).await?;
     let (is_fresh, backend): (bool, i32) = (column(&row, 0)?, column(&row, 1)?);
@@ -64,7 +69,8 @@ async fn take_turn(
 ) -> Result<Option<MutexGuard>> {
     let waits_not = asked.options.waits_not;
     let engine = asked.engine;
-    // Over the store's own connections: those of the user's pool may all have transactions that wait here.
+    // Over the store's own connections: those of the user's pool may all have transactions that
+    // wait here.
     let turn = engine.on_own_connections(async {
         match patience {
             _ if waits_not => mutex.try_lock().await,
@@ -98,8 +104,8 @@ async fn take_turn(
     }
 }
 
-/// Waits until no other transaction has the mutex. Returns the server process of the transaction, or `None` if the call was not
-/// to wait.
+/// Waits until no other transaction has the mutex. Returns the server process of the transaction,
+/// or `None` if the call was not to wait.
 async fn wait_for_key(asked: &mut Asked<'_>, turn: &MutexGuard, slice: i64) -> Result<Option<i32>> {
     let lock = include_str!("../sql/turn_lock.sql");
     loop {
@@ -124,7 +130,7 @@ async fn checked(asked: &mut Asked<'_>, turn: Option<Ticket>, backend: i32) -> R
     let row = asked.beside(check, |arguments| arguments.with(turn.map(uuid)).with(backend)).await?;
     match column::<i64>(&row, 0)? {
         -2 => {
-            // It is there, but not here; or the session has ended, which this tells.
+            // It is there, but not here; or the session has ended, which this error says.
             let holds = include_str!("../sql/session_holds_in.sql");
             let row = asked.in_transaction(holds, |arguments| arguments).await?;
             Err(if column(&row, 0)? { other_database() } else { turn_ended() })

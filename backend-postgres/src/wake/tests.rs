@@ -7,12 +7,12 @@ use stanchion_conformance::support::{eventually, within};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::*;
-use crate::access::{Access, LOCK_WAIT, Settings, Way};
+use crate::session_settings::SessionSettings;
 
 /// Timeout of a source whose requests end by it.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Timeout of all other sources, also on a machine that stands still for a while. A source whose server is killed tries to
-/// connect for as long.
+/// Timeout of all other sources, also on a machine that stands still for a while. A source whose
+/// server is killed tries to connect for as long.
 const LONG_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time until a source works again: two calls without hints.
 const RECOVERY_TIMEOUT: Duration =
@@ -28,9 +28,8 @@ fn wake(server: &PostgresServer) -> PostgresWake {
 }
 
 fn wake_within(server: &PostgresServer, request_timeout: Duration) -> PostgresWake {
-    let access = Access::from(server.url().parse::<PgConnectOptions>().unwrap());
-    let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
-    let listener = Listener::new(Some(Sessions { access, settings }));
+    let connector = Connector::from(server.url().parse::<PgConnectOptions>().unwrap());
+    let listener = Listener::new(Some(connector.with(SessionSettings::new(request_timeout))));
     PostgresWake::new(&listener, [ProcessId::random()], Arc::default())
 }
 
@@ -50,7 +49,8 @@ async fn hints(wake: &PostgresWake) -> Vec<Ticket> {
     panic!("no hints");
 }
 
-/// Waits until a call ends without an error. On a machine that stands still, a call can end by its timeout.
+/// Waits until a call ends without an error. On a machine that stands still, a call can end by its
+/// timeout.
 async fn works(wake: &PostgresWake) {
     let is_silent = || async { wake.next().await.is_ok_and(|hints| hints.is_empty()) };
     eventually(RECOVERY_TIMEOUT, "it works", is_silent).await;
@@ -73,15 +73,15 @@ async fn c14_hints_come_and_silence_ends_within_a_second() {
     notify(&server, &wake, &format!("{one},{other}"));
     notify(&server, &wake, &other.to_string());
     // A hint that comes late is returned by a later call.
-    let mut told = hints(&wake).await;
-    while told.len() < 3 {
-        told.extend(hints(&wake).await);
+    let mut hinted = hints(&wake).await;
+    while hinted.len() < 3 {
+        hinted.extend(hints(&wake).await);
     }
-    assert_eq!(told, [one, other, other]);
+    assert_eq!(hinted, [one, other, other]);
 }
 
 #[tokio::test]
-async fn c14_a_connection_that_breaks_is_told_and_made_anew() {
+async fn c14_a_connection_that_breaks_is_reported_and_made_anew() {
     let server = server();
     let wake = wake(&server);
     assert_eq!(wake.next().await.unwrap(), []);
@@ -102,7 +102,7 @@ async fn c14_a_connection_that_breaks_is_told_and_made_anew() {
 }
 
 #[tokio::test]
-async fn c17_a_silent_link_is_given_up_in_a_bounded_time() {
+async fn c17_a_silent_connection_is_given_up_in_a_bounded_time() {
     let server = server();
     let wake = wake_within(&server, TIMEOUT);
     works(&wake).await;
@@ -117,7 +117,7 @@ async fn c17_a_silent_link_is_given_up_in_a_bounded_time() {
 
 /// A namespace begins or ends while the server does not answer.
 #[tokio::test]
-async fn c17_a_link_that_falls_silent_with_a_change_is_given_up_in_a_bounded_time() {
+async fn c17_a_connection_that_falls_silent_with_a_change_is_given_up_in_a_bounded_time() {
     let server = server();
     let wake = wake_within(&server, TIMEOUT);
     works(&wake).await;
@@ -129,11 +129,12 @@ async fn c17_a_link_that_falls_silent_with_a_change_is_given_up_in_a_bounded_tim
     works(&wake).await;
     let ticket = Ticket::random();
     notify(&server, &other, &ticket.to_string());
-    let (told, ()) = tokio::join!(hints(&other), works(&wake));
-    assert_eq!(told, [ticket]);
+    let (hinted, ()) = tokio::join!(hints(&other), works(&wake));
+    assert_eq!(hinted, [ticket]);
 }
 
-/// Whoever waits first waits for all namespaces of the store; when it ends, the others go on with its connection, and lose nothing.
+/// Whoever waits first waits for all namespaces of the store; when it ends, the others go on with
+/// its connection, and lose nothing.
 #[tokio::test]
 async fn c27_a_wait_that_is_dropped_leaves_the_connection_to_the_others() {
     let server = server();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::{lease, server};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
-use stanchion_core::spi::{Acquire, Acquired, Object, ParameterCheck, Steps};
+use stanchion_core::spi::{Acquire, Acquired, Object, ParameterCheck, Purpose, Steps};
 use stanchion_core::{ErrorKind, Kind, Name, Result, Ticket, Ttl};
 use stanchion_testbed::faults::{Action, Proxy, Then, When};
 use stanchion_testbed::servers::PgBouncer;
@@ -27,6 +27,7 @@ fn ask() -> Acquire {
         queue: false,
         max_waiters: None,
         label: None,
+        purpose: Purpose::Guard,
     }
 }
 

@@ -7,7 +7,7 @@ use stanchion_bench::bench::Bench;
 use stanchion_bench::figure::Column;
 use stanchion_bench::load::crowd::Crowd;
 use stanchion_bench::load::growth::{self, Slice};
-use stanchion_core::spi::{Acquire, Ending, Object, ParameterCheck, Steps, Release};
+use stanchion_core::spi::{Acquire, Ending, Object, ParameterCheck, Purpose, Release, Steps};
 use stanchion_core::{Kind, MutexOptions, Name, Ticket, Ttl};
 use stanchion_redis::RedisBuilder;
 
@@ -78,6 +78,7 @@ async fn queue_dead(fixture: &RedisFixture, count: usize) -> Result<(), Failure>
         queue,
         max_waiters: None,
         label: None,
+        purpose: Purpose::Guard,
     };
     // Somebody holds while they come.
     let holder = ask(true);

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Decide, Ending, Force, GroupSteps, Kept,
-    LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, ParameterCheck, PermitSteps, Polled, Refund,
+    LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, ParameterCheck, PermitSteps, Polled, Purpose, Refund,
     Release, Renew, RequestId, Split,
 };
 use stanchion_core::{Inspection, Kind, Result, Ticket, Ttl};
@@ -105,6 +105,7 @@ impl Client {
             queue: false,
             max_waiters: None,
             label: None,
+            purpose: Purpose::Guard,
         };
         drop(self.model.acquire(&[member]).await);
         let end = Release { ticket, tombstone: None, call: None, ..release.clone() };

@@ -49,7 +49,7 @@ use self::taking::handle::ObjectHandle;
 use self::taking::locks::Permits;
 use crate::clock::timeout;
 use crate::runtime::EngineThread;
-use crate::spi::{NO_LIMIT, Object, Ping, Steps, StepsExt};
+use crate::spi::{NO_LIMIT, Object, Ping, Purpose, Steps, StepsExt};
 use crate::{BloomFilter, BloomOptions};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
@@ -135,13 +135,22 @@ impl Engine {
     /// # Errors
     /// `InvalidArgument`, `Closed`.
     pub fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        self.mutex_for(Purpose::Guard, name, options)
+    }
+
+    /// Returns a mutex whose holds are for that purpose, without I/O. A backend that locks mutexes in its users' transactions
+    /// asks for its turns by this.
+    ///
+    /// # Errors
+    /// As [`mutex`](Self::mutex).
+    pub fn mutex_for(&self, purpose: Purpose, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
         options
             .check()
             .and_then(|()| self.object(Kind::Mutex, name))
             .map(|object| {
                 // The limit of a mutex is not a parameter, so there is nothing to compare.
                 let handle = ObjectHandle::new(&self.handle, object, 1, OnMismatch::Adopt, options.hold);
-                Arc::new(Permits(handle)) as Arc<dyn Mutex>
+                Arc::new(Permits(handle.with_purpose(purpose))) as Arc<dyn Mutex>
             })
             .map_err(|error| self.context("mutex", name, error))
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{
     Acquire, Acquired, Attach, Attached, Cancel, ChunkRead, Clear, Decide, Ending, FilterRecord, FilterState,
     Force, ForceRelease, Inspect, KeepPlaces, Kept, LimitAsk, Limited, List, ListPart, Look, Looked, Merge,
-    Merged, Object, Opening, ParameterCheck, Ping, Poll, Polled, Probe, ProbeItems, Probed, Read, Refund,
+    Merged, Object, Opening, ParameterCheck, Ping, Poll, Polled, Probe, ProbeItems, Probed, Purpose, Read, Refund,
     Release, Renew, Request, RequestId, Reset, Resize, Response, SetQuota, Split, Survey, Surveyed, Total,
     Usage,
 };
@@ -216,7 +216,7 @@ impl<T: Bytes> Bytes for Vec<T> {
 of_struct! {
     Object { kind, name }
     RequestId { sequence, number }
-    Acquire { object, ticket, weight, lease, limit, check, queue, max_waiters, label }
+    Acquire { object, ticket, weight, lease, limit, check, queue, max_waiters, label, purpose }
     Renew { object, ticket, lease }
     Release { object, ticket, ending, tombstone, call }
     Cancel { object, ticket, lease }
@@ -261,6 +261,7 @@ of_enum! {
     OnMismatch { 0 => Refuse, 1 => Adopt, 2 => Replace }
     ParameterCheck { 0 => Follow, 1 => First(on_mismatch) }
     Ending { 0 => Finished, 1 => Abandoned }
+    Purpose { 0 => Guard, 1 => Transaction }
     Kept { 0 => No, 1 => Yes }
     Force { 0 => All, 1 => One(ticket) }
     Acquired {

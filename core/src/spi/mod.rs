@@ -90,7 +90,7 @@ pub use self::listing::{List, ListPart, ListedBucket};
 pub use self::parameter_check::ParameterCheck;
 pub use self::permits::{
     Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, ForceRelease, Inspect, KeepPlaces, Kept,
-    Ping, Poll, Polled, Release, Renew, Resize, Total,
+    Ping, Poll, Polled, Purpose, Release, Renew, Resize, Total,
 };
 pub(crate) use self::request::MAXIMUM_BATCH;
 pub use self::request::{Ask, Request, RequestKind, Response};

@@ -6,6 +6,23 @@ use std::time::Duration;
 use super::{Object, ParameterCheck};
 use crate::{FencingToken, Ticket, Ttl};
 
+/// What an acquisition is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Purpose {
+    /// A guard: the engine renews the hold, and releases it when its holder is done. The store alone excludes the other
+    /// holders.
+    #[default]
+    Guard,
+    /// A turn in a transaction of the user on the store's own database: the engine renews the hold until the transaction
+    /// has a lock of its own on the name, and releases it then. From then on that lock excludes the other holders.
+    ///
+    /// Only the backend itself requests such turns, by [`Engine::mutex_for`](crate::engine::Engine::mutex_for). A store MUST
+    /// grant them in the order of the queue, as any other request, and MAY keep them elsewhere than the other holds, with
+    /// rules of its own for what their transaction tests. A store whose users bring no transactions ignores the purpose.
+    Transaction,
+}
+
 /// A request for permits.
 ///
 /// It is granted, queued or refused, first come, first served among the live ([C16]): it is granted only if its weight is free
@@ -34,6 +51,8 @@ pub struct Acquire {
     pub max_waiters: Option<u32>,
     /// The label that `inspect` shows.
     pub label: Option<Arc<str>>,
+    /// What the hold is for. It does not change between the requests of one ticket.
+    pub purpose: Purpose,
 }
 
 /// The answer to [`Acquire`]. The step decides in the order of these checks: a tombstone, a hold of the ticket, the limit,

@@ -8,10 +8,10 @@ use stanchion_conformance::support::{eventually, pause, stays_pending, within};
 use stanchion_core::{ErrorKind, Name, Ticket, Ttl};
 use stanchion_testbed::servers::PostgresOptions;
 
-use super::{Process, REQUEST, SECOND, access, connect, in_line, options, server, soon, start};
-use crate::access::Access;
+use super::{Process, REQUEST, SECOND, connect, connector, in_line, options, server, soon, start};
+use crate::connector::Connector;
 use crate::session::connection::{SessionConfig, StepRequest, settings};
-use crate::session::session_state::{Batch, ForceUnlockAnswers, TryLock};
+use crate::session::messages::{Batch, ForceUnlockAnswers, TryLock};
 
 /// A request that tries a mutex.
 fn try_lock(name: &str) -> StepRequest {
@@ -26,7 +26,7 @@ async fn an_ended_session_is_noticed_within_a_second() {
     let (a, b) = (Process::new(server, "ended"), Process::new(server, "ended"));
     let guards = [a.mutex("x").lock().await.unwrap(), a.mutex("y").lock().await.unwrap()];
     a.terminate(server).await;
-    within(SECOND + EPSILON, "both are told", async {
+    within(SECOND + EPSILON, "both hear of it", async {
         for guard in &guards {
             guard.lost().await;
         }
@@ -61,7 +61,7 @@ async fn c18_after_a_restart_of_the_server_waiters_and_callers_go_on() {
     let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
     soon("it waits in line", || async { in_line(&server, "c18", "x").await == 1 }).await;
     server.kill().unwrap();
-    within(SECOND + EPSILON, "the holder is told", guard.lost()).await;
+    within(SECOND + EPSILON, "the holder hears of it", guard.lost()).await;
     let error = a.mutex("z").try_lock().await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     let other = tokio::spawn(async move { other.lock().await.unwrap() });
@@ -100,7 +100,7 @@ async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
     let server = server().await;
     let a = Process::new(server, "silent");
     let ttl = Ttl::new(SECOND).unwrap();
-    let config = SessionConfig::new(&a.context, &access(server), ttl, Ticket::random());
+    let config = SessionConfig::new(&a.context, &connector(server), ttl, Ticket::random());
     let mut connection = config.open(REQUEST).await.unwrap();
     let started = Instant::now();
     let stepped = connection.step(&config, try_lock("x")).await.unwrap();
@@ -116,7 +116,7 @@ async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
 async fn c21_no_text_of_the_sessions_shows_the_password() {
     let server = server().await;
     let a = Process::new(server, "debug");
-    let secret = Access::from(options(server).password("s3cret"));
+    let secret = Connector::from(options(server).password("s3cret"));
     let config = SessionConfig::new(&a.context, &secret, Ttl::default(), Ticket::random());
     let text = format!("{config:?}");
     assert!(text.contains("debug") && !text.contains("s3cret"), "{text}");

@@ -70,7 +70,8 @@ async fn m8_a_stopped_session_is_ended_after_a_second() {
     let stopped = a.stop_sessions(server, "true").await;
     let started = Instant::now();
     let mutex = b.mutex("x");
-    // Without that it would go on holding for as long as it is stopped. A call that got no answer in time may have ended it.
+    // Without that it would go on holding for as long as it is stopped. A call that got no answer
+    // in time may have ended it.
     let forced = async {
         let mut in_doubt = false;
         loop {
@@ -108,7 +109,8 @@ async fn m8_a_holder_that_had_no_token_yet_is_asked_again() {
     assert!(b.mutex("x").force_unlock().await.unwrap());
     // Two requests are answered one after the other, each within half a second.
     if asked.stood_still(GRACE * 9 / 10) {
-        // The caller's time was over before the second answer: whether the holder was asked again is not known.
+        // The caller's time was over before the second answer: whether the holder was asked again
+        // is not known.
         return;
     }
     assert!(b.mutex("x").try_lock().await.unwrap().is_some());

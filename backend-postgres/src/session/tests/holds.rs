@@ -97,7 +97,7 @@ async fn c23_inspect_tells_holders_and_waiters() {
     assert_eq!(own.holders[0].ticket, Some(guard.ticket()));
     assert_eq!(own.holders[0].label.as_deref(), Some("me"));
     assert_eq!(own.holders[0].token, Some(guard.fencing_token()));
-    // Another process is told a moment later, and nothing that is not so before.
+    // Another process reads it a moment later, and nothing that is not so before.
     let foreign = || async {
         let inspection = b.mutex("x").inspect().await.unwrap();
         assert_eq!((inspection.holders.len(), inspection.waiters), (1, 1));
@@ -232,7 +232,7 @@ async fn m8_force_unlock_frees_the_hold_of_another_process() {
     if stood_still {
         // Its session was ended, which takes a moment.
         soon("it is free", || async { b.mutex("x").inspect().await.unwrap().holders.is_empty() }).await;
-        within(SECOND + EPSILON, "it is told", guard.lost()).await;
+        within(SECOND + EPSILON, "it hears of it", guard.lost()).await;
     }
     assert!(!guard.is_held());
     assert!(other.is_held() || stood_still, "it obeyed in time: its session was not ended");

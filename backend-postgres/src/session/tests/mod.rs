@@ -5,6 +5,7 @@
 mod ends;
 mod force;
 mod holds;
+mod machines;
 mod state;
 mod tokens;
 mod waits;
@@ -19,14 +20,14 @@ use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::spi::Steps;
+use stanchion_core::spi::{Purpose, Steps};
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Name, Result, Ticket, Ttl};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
-use crate::access::Access;
-use crate::context::{Context, Retention, TurnLabel};
-use crate::link::{Link, Source};
+use crate::connector::Connector;
+use crate::context::{Context, Retention};
 use crate::migrate::schema_sql;
+use crate::pool::Pool;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in};
@@ -42,7 +43,7 @@ const GRACE: Duration = Duration::from_secs(1);
 struct Process {
     engine: Engine,
     context: Arc<Context>,
-    link: Arc<Link>,
+    pool: Arc<Pool>,
     ttl: Duration,
 }
 
@@ -50,7 +51,7 @@ fn options(server: &PostgresServer) -> PgConnectOptions {
     server.url().parse().unwrap()
 }
 
-fn access(server: &PostgresServer) -> Access {
+fn connector(server: &PostgresServer) -> Connector {
     options(server).into()
 }
 
@@ -102,34 +103,34 @@ impl Process {
             process: Ticket::random(),
             retention: Retention { tokens: ttl, state: ttl },
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         });
         let steps = || {
-            let link = Link::new(options(server), 2, request_timeout);
-            PostgresSteps::new(Arc::clone(&context), Arc::new(link))
+            let pool = Pool::new(options(server), 2, request_timeout);
+            PostgresSteps::new(Arc::clone(&context), Arc::new(pool))
         };
         let (callers, own, places) = (steps(), steps(), Ticket::random());
         let lease = Ttl::new(ttl).unwrap();
-        let (steps, chore, _) = super::sessions(&context, (&callers, &own), places, &access(server), lease);
+        let (steps, chore, _) =
+            super::sessions(&context, (&callers, &own), places, &connector(server), lease);
         let [callers_steps, own_steps] = steps.map(|steps| Steps::new(Arc::new(steps), request_timeout));
-        let Source::Own(sessions) = Source::from(options(server)) else { unreachable!() };
         let processes = vec![context.process, places];
-        let wake = PostgresWake::new(&Listener::new(Some(sessions)), processes, Arc::clone(&context.hints));
+        let wake =
+            PostgresWake::new(&Listener::new(Some(connector(server))), processes, Arc::clone(&context.hints));
         let background = Background::new(own_steps);
         let own = Background { chores: vec![Arc::new(chore)], wake: Some(Arc::new(wake)), ..background };
         let mut capabilities = Capabilities::full("postgres", MutexMode::Session);
         capabilities.detach = false;
-        let link = Arc::clone(callers.link());
-        Self { engine: Engine::start(capabilities, callers_steps, own).unwrap(), context, link, ttl }
+        let pool = Arc::clone(callers.link());
+        Self { engine: Engine::start(capabilities, callers_steps, own).unwrap(), context, pool, ttl }
     }
 
     async fn lock_in(&self, transaction: &mut PgConnection, name: &str) -> Result<TransactionLock> {
-        let mut turn = MutexOptions::default();
-        turn.hold.label = Some(Arc::clone(&self.context.turn.0));
-        let (mutex, name) = (self.mutex_with(name, turn), Name::new(name)?);
-        let (context, link, engine) = (&*self.context, &self.link, &self.engine);
+        let turn = MutexOptions::default().ttl(self.ttl);
+        let mutex = self.engine.mutex_for(Purpose::Transaction, name, turn)?;
+        let name = Name::new(name)?;
+        let (context, pool, engine) = (&*self.context, &self.pool, &self.engine);
         let options = LockInOptions::default();
-        let asked = Asked { context, link, transaction, name, options, engine, by_session: true, end: None };
+        let asked = Asked { context, pool, transaction, name, options, engine, by_session: true, end: None };
         lock_in(asked, mutex).await.map(Option::unwrap)
     }
 
@@ -216,8 +217,9 @@ impl AskedHolder {
         Self { clock: Instant::now(), watch: Stopwatch::start() }
     }
 
-    /// Returns whether the caller, which goes by its clock, ended the holder's session although the holder had less time
-    /// than `needed` to obey: the machine stood still. It is called right after the call that asks.
+    /// Returns whether the caller, which goes by its clock, ended the holder's session although the
+    /// holder had less time than `needed` to obey: the machine stood still. It is called right
+    /// after the call that asks.
     fn stood_still(&self, needed: Duration) -> bool {
         self.clock.elapsed() >= GRACE && self.watch.elapsed() < needed
     }

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use stanchion_core::clock::now;
-use stanchion_core::spi::{Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Release};
+use stanchion_core::spi::{
+    Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Purpose, Release,
+};
 use stanchion_core::{Error, ErrorKind, Kind, Name, Ticket, Ttl};
 
-use crate::session::connection::{BatchAnswer, NOT_QUEUED, TryAnswer};
-use crate::session::lock_sessions::{Event, LockSessions, SharedState};
-use crate::session::mutex_state::{QueuePlace, TryOutcome};
-use crate::session::requests::Reply;
-use crate::session::session_state::{Batch, ForceUnlockRequest, SessionId};
-use crate::session::transitions::NextAction;
+use crate::session::attempts::TryOutcome;
+use crate::session::lock_sessions::LockSessions;
+use crate::session::messages::{Batch, BatchAnswer, ForceUnlockRequest, NOT_QUEUED, SessionId, TryAnswer};
+use crate::session::outbound::NextAction;
+use crate::session::reply::{Reply, waiting};
+use crate::session::state::{Event, SharedState};
 
 /// The lock sessions of a process.
 fn lock_sessions() -> LockSessions {
@@ -37,6 +39,7 @@ fn ask(ticket: u128) -> Acquire {
         queue: false,
         max_waiters: None,
         label: None,
+        purpose: Purpose::Guard,
     }
 }
 
@@ -55,7 +58,9 @@ fn cancel(ticket: u128) -> Cancel {
 
 /// Gives the ticket a place in the queue.
 fn add_place(state: &mut SharedState, ticket: u128) {
-    state.places.insert(Ticket::from(ticket), QueuePlace { epoch: Some(1), unanswered: 0 });
+    let ask = Acquire { queue: true, ..ask(ticket) };
+    state.places.joining(ask.ticket);
+    assert!(state.places.joined(&ask, &Ok(waiting(1))));
 }
 
 /// Returns the batch that a session sends next.
@@ -108,8 +113,8 @@ fn refused(reply: Reply<TryOutcome>) -> Option<bool> {
 
 /// Opens the current session.
 fn open_session(state: &mut SharedState) -> SessionId {
-    let id = state.current_session();
-    state.session_opened(id, 1, now());
+    let id = state.outbound.current_session();
+    state.outbound.session_opened(id, 1, now());
     id
 }
 
@@ -184,7 +189,7 @@ fn c4_a_grant_that_nobody_wants_is_unlocked() {
         answer(state, id, batch, 7);
         assert!(matches!(reply_of(asked), Some(Ok(TryOutcome::Answered(Acquired::Cancelled)))));
         assert_eq!(next_batch(state, id).unlocks.len(), 1);
-        assert!(state.mutexes.is_empty());
+        assert!(state.holds.get(&name()).is_none());
     });
 }
 
@@ -207,9 +212,9 @@ fn c3_a_try_is_not_told_no_by_one_that_was_sent_before_it() {
 #[test]
 fn c4_a_claim_that_waits_for_its_probe_finds_its_cancel() {
     lock_sessions().with(|state| {
-        let id = locked(state, 1);
-        state.sessions.get_mut(&id).unwrap().last_alive = now().checked_sub(Duration::from_secs(1));
-        assert!(matches!(state.acquire(&ask(1), now()), Reply::AfterProbe(_)));
+        locked(state, 1);
+        let later = now() + Duration::from_secs(1);
+        assert!(matches!(state.acquire(&ask(1), later), Reply::AfterProbe(_)));
         state.cancel(&cancel(1), now());
         assert_eq!(state.claimed(&ask(1), now()), None);
         let again = reply_of(state.acquire(&ask(1), now()));
@@ -229,7 +234,7 @@ fn c3_whoever_ends_a_hold_that_is_being_ended_waits_for_it() {
             assert_eq!(reply_of(asked).unwrap().unwrap(), Kept::Yes);
         }
         assert_eq!(reply_of(state.release(&release(1), now())).unwrap().unwrap(), Kept::No);
-        assert!(state.pending_unlocks.is_empty());
+        assert!(state.holds.unlocks.none_is_pending());
     });
 }
 
@@ -244,7 +249,7 @@ fn c16_a_grant_goes_to_the_ticket_whose_turn_it_is() {
         answer_with(state, id, batch, TryAnswer { code: 7, first_waiter: Some(Ticket::from(2)) });
         assert_eq!(refused(first), Some(false));
         assert!(is_granted(second));
-        assert_eq!(state.leave_requests.len(), 1, "its place is given up");
+        assert_eq!(state.places.leaving.count(&name()), 1, "its place is given up");
     });
 }
 
@@ -277,7 +282,7 @@ fn c5_a_place_that_outlives_its_hold_is_given_up_with_a_hint() {
         for request in again {
             state.left_queue(request, now());
         }
-        assert!(state.leave_requests.is_empty());
+        assert!(state.places.leaving.is_empty());
     });
 }
 
@@ -306,7 +311,9 @@ fn c16_whoever_has_lost_its_place_is_told_so() {
         let batch = next_batch(state, id);
         answer(state, id, batch, NOT_QUEUED);
         assert_eq!(asked.map(refused), [Some(false); 2]);
-        assert_eq!(state.places.len(), 2, "they may have one: a cancel asks the server");
+        for ticket in [1, 2].map(Ticket::from) {
+            assert!(state.places.contains(ticket), "it may have one: a cancel asks the server");
+        }
     });
 }
 
@@ -315,12 +322,12 @@ fn c16_places_that_a_crash_may_bring_back_are_given_up_again() {
     lock_sessions().with(|state| {
         let id = granted_after_a_wait(state);
         let leaving = state.next_leave_requests();
-        assert_eq!((leaving.len(), state.leave_requests.len()), (1, 0));
+        assert_eq!((leaving.len(), state.places.leaving.count(&name())), (1, 0));
         for request in leaving {
             state.left_queue(request, now());
         }
         state.session_closed(id, Some(Error::new(ErrorKind::Unavailable, "a crash")), now());
-        assert_eq!(state.leave_requests.len(), 1);
+        assert_eq!(state.places.leaving.count(&name()), 1);
         assert!(matches!(state.events[..], [Event::Gone(_)]));
     });
 }
@@ -338,7 +345,7 @@ fn c12_a_session_that_ends_while_it_unlocks_answers_whoever_asks() {
         drop(batch);
         let closed = now();
         state.session_closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")), closed);
-        assert!(state.pending_unlocks.is_empty());
+        assert!(state.holds.unlocks.none_is_pending());
         assert_eq!(reply_of(state.cancel(&cancel(1), now())).unwrap().unwrap(), Kept::No);
         // The server may keep it until it has ended the session, too (C3).
         let ttl = state.ttl.get();
@@ -370,9 +377,9 @@ fn m8_a_request_for_an_earlier_grant_is_declined() {
         let id = locked(state, 1);
         let request = |id, token| ForceUnlockRequest { id, name: "x".to_owned(), token };
         state.force_unlock(id, &request(1, 6));
-        assert!(state.mutexes[&name()].held.is_some());
+        assert!(state.holds.get(&name()).is_some());
         state.force_unlock(id, &request(2, 7));
-        assert!(!state.mutexes.contains_key(&name()));
+        assert!(state.holds.get(&name()).is_none());
         let answers = next_batch(state, id).answers;
         assert_eq!((answers.declined, answers.accepted), (vec![1], vec![2]));
     });
@@ -382,12 +389,12 @@ fn m8_a_request_for_an_earlier_grant_is_declined() {
 fn c16_what_was_to_be_given_up_of_a_ticket_that_queues_anew_stays() {
     lock_sessions().with(|state| {
         let id = granted_after_a_wait(state);
-        let leaving = state.immediate_leave_requests();
-        assert!(!state.cancel_leave(Ticket::from(1)), "it is being given up at this moment");
-        state.defer_leave_requests(leaving);
-        assert!(state.cancel_leave(Ticket::from(1)));
-        assert!(state.leave_requests.is_empty());
+        let leaving = state.places.leaving.take_immediate();
+        assert!(!state.places.leaving.cancel(Ticket::from(1)), "it is being given up at this moment");
+        state.places.leaving.defer(leaving);
+        assert!(state.places.leaving.cancel(Ticket::from(1)));
+        assert!(state.places.leaving.is_empty());
         state.session_closed(id, Some(Error::new(ErrorKind::Unavailable, "a crash")), now());
-        assert!(state.leave_requests.is_empty());
+        assert!(state.places.leaving.is_empty());
     });
 }

@@ -36,8 +36,8 @@ async fn draw(server: &PostgresServer, count: usize) -> Vec<u64> {
     tokens
 }
 
-/// Crashes a server again and again after tokens that it has not written down; gives back the first that comes twice or
-/// is not past those of the rounds before.
+/// Crashes a server again and again after tokens that it has not written down; gives back the first
+/// that comes twice or is not past those of the rounds before.
 async fn crashes(server: &PostgresServer, rounds: usize) -> Option<u64> {
     let (mut last, mut seen) = (0, HashSet::new());
     for round in 0..rounds {

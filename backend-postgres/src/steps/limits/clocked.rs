@@ -12,9 +12,9 @@ use stanchion_core::spi::{LimitSteps, ProcessId};
 use stanchion_testbed::servers;
 use tokio::sync::Mutex;
 
-use crate::context::{Context, Retention, TurnLabel};
-use crate::link::Link;
+use crate::context::{Context, Retention};
 use crate::migrate::schema_sql;
+use crate::pool::Pool;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 
@@ -41,9 +41,8 @@ impl Clocked {
             process: ProcessId::random(),
             retention: Retention { tokens: hour, state: hour },
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         };
-        let link = Link::new(options, 16, Duration::from_secs(60));
+        let link = Pool::new(options, 16, Duration::from_secs(60));
         let steps = PostgresSteps::new(Arc::new(context), Arc::new(link));
         let clocked = Self { steps, schema, raw: Mutex::new(raw) };
         clocked

@@ -23,11 +23,12 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
 use super::PostgresSteps;
-use crate::access::{Access, Sessions, Settings, Way};
-use crate::context::{Context, Retention, TurnLabel};
-use crate::link::{Link, Source};
+use crate::connector::Connector;
+use crate::context::{Context, Retention};
 use crate::migrate::schema_sql;
+use crate::pool::Pool;
 use crate::schema::Schema;
+use crate::session_settings::SessionSettings;
 
 step_suite!(Fixture::shared());
 
@@ -161,16 +162,15 @@ impl Fixture {
         let options: PgConnectOptions = self.url.parse().expect("a URL");
         // A step waits for a row for longer than tests lock it.
         let (request_timeout, lock_wait) = (Duration::from_secs(20), Duration::from_millis(4_999));
-        let settings = Settings { way: Way::Direct, request_timeout, lock_wait, raise: false };
-        let sessions = Sessions { access: Access::from(options), settings };
-        let link = || Arc::new(Link::new(Source::Own(sessions.clone()), 2, Duration::from_secs(5)));
+        let settings = SessionSettings { lock_wait, ..SessionSettings::new(request_timeout) };
+        let connector = Connector::from(options).with(settings);
+        let link = || Arc::new(Pool::new(connector.clone(), 2, Duration::from_secs(5)));
         let context = Arc::new(Context {
             schema: self.schema.clone(),
             namespace: self.namespace.as_str().into(),
             process,
             retention: self.retention,
             hints: Arc::default(),
-            turn: TurnLabel::default(),
         });
         let mut listener = PgListener::connect(&self.url).await.expect("a connection");
         listener.listen(&format!("stanchion_{process}")).await.expect("a channel");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Kept, Object, ParameterCheck, Polled,
-    Release, Renew,
+    Purpose, Release, Renew,
 };
 use stanchion_core::{FencingToken, Kind, Name, Result, Ticket, Ttl};
 
@@ -74,6 +74,7 @@ pub fn ask(object: &Object) -> Acquire {
         queue: true,
         max_waiters: None,
         label: None,
+        purpose: Purpose::Guard,
     }
 }
 

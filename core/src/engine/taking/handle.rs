@@ -16,7 +16,7 @@ use crate::observe::audit::ForcedRelease;
 use crate::observe::events::LossCause;
 use crate::observe::metering::Meter;
 use crate::spi::{
-    Acquire, Ask, Attach, Attached, Force, ForceRelease, Inspect, NO_LIMIT, Object, ParameterCheck, StepsExt,
+    Acquire, Ask, Attach, Attached, Force, ForceRelease, Inspect, NO_LIMIT, Object, ParameterCheck, Purpose, StepsExt,
     Total, Usage,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -29,6 +29,7 @@ pub(crate) struct ObjectHandle {
     pub(crate) object: Object,
     options: HoldOptions,
     on_mismatch: OnMismatch,
+    purpose: Purpose,
     /// The limit in the last answer; the handle follows the store (C20).
     limit: AtomicU32,
     /// The store has compared the limit once.
@@ -50,9 +51,15 @@ impl ObjectHandle {
             object,
             options,
             on_mismatch,
+            purpose: Purpose::default(),
             limit: AtomicU32::new(limit),
             compared: AtomicBool::new(false),
         }
+    }
+
+    /// Requests holds for that purpose.
+    pub(crate) fn with_purpose(self, purpose: Purpose) -> Self {
+        Self { purpose, ..self }
     }
 
     pub(crate) fn learn(&self, limit: u32) {
@@ -84,6 +91,7 @@ impl ObjectHandle {
             queue,
             max_waiters: self.options.max_waiters,
             label: self.options.label.clone(),
+            purpose: self.purpose,
         })
     }
 

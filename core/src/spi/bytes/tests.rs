@@ -26,6 +26,7 @@ fn requests() -> Vec<Request> {
         queue: true,
         max_waiters: Some(8),
         label: Some(Arc::from("host 1")),
+        purpose: Purpose::Transaction,
     };
     let bare = Acquire { check: ParameterCheck::Follow, max_waiters: None, label: None, ..acquire.clone() };
     let release = Release {

@@ -1,4 +1,4 @@
-//! Links to real servers.
+//! Pools to real servers.
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time and own their runtimes")]
 
@@ -16,13 +16,15 @@ use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::access::{Access, LOCK_WAIT, Sessions, Settings, Way};
+use crate::connector::Origin;
 use crate::schema::Schema;
+use crate::session_settings::{Route, SessionSettings};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Timeout of a link whose requests must not end by it, even on a machine that stands still for a while.
+/// Timeout of a pool whose requests must not end by it, even on a machine that stands still for a
+/// while.
 const LONG_TIMEOUT: Duration = Duration::from_secs(20);
-/// Timeout of a link through a pooler. Some requests of the case end by it, the others must not.
+/// Timeout of a pool through a pooler. Some requests of the case end by it, the others must not.
 const POOLED_TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum time until a client works again after its server is back (C18).
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(1).saturating_add(EPSILON);
@@ -32,51 +34,47 @@ fn server() -> PostgresServer {
     PostgresServer::start(PostgresOptions::default()).unwrap()
 }
 
-fn source(url: &str, way: Way, request_timeout: Duration) -> Source {
-    let access = Access::from(url.parse::<PgConnectOptions>().unwrap());
-    Source::Own(Sessions {
-        access,
-        settings: Settings { way, request_timeout, lock_wait: LOCK_WAIT, raise: false },
-    })
+fn connector(url: &str, route: Route, request_timeout: Duration) -> Connector {
+    let connector = Connector::from(url.parse::<PgConnectOptions>().unwrap());
+    connector.with(SessionSettings { route, ..SessionSettings::new(request_timeout) })
 }
 
-/// The source of a link over a pool that was made on another runtime than the engine's.
-fn pool_source(pool: &PgPool, engine: Option<Id>) -> Source {
-    let settings =
-        Settings { way: Way::Direct, request_timeout: LONG_TIMEOUT, lock_wait: LOCK_WAIT, raise: false };
-    let own = Sessions { access: Access::UserPool(pool.clone(), Arc::default()), settings };
-    Source::UserPool { pool: pool.clone(), own, engine }
+/// A pool over one that was made on another runtime than the engine's.
+fn borrowing(users: &PgPool, engine: Option<Id>) -> Pool {
+    let connector = Connector::new(Origin::UserPool(users.clone()));
+    let connector = connector.with(SessionSettings::new(LONG_TIMEOUT));
+    Pool::new(connector, 2, LONG_TIMEOUT).shared_on(engine).borrowing(users)
 }
 
-fn link(url: &str) -> Link {
-    link_within(url, LONG_TIMEOUT)
+fn pool(url: &str) -> Pool {
+    pool_within(url, LONG_TIMEOUT)
 }
 
-fn link_within(url: &str, request_timeout: Duration) -> Link {
-    Link::new(source(url, Way::Direct, request_timeout), 2, request_timeout)
+fn pool_within(url: &str, request_timeout: Duration) -> Pool {
+    Pool::new(connector(url, Route::Direct, request_timeout), 2, request_timeout)
 }
 
 fn statement(text: &'static str) -> Statement {
     Schema::new("stanchion").unwrap().statement(text)
 }
 
-async fn run(link: &Link, text: &'static str) -> Result<Vec<PgRow>> {
-    link.rows(&statement(text), PgArguments::default()).await
+async fn run(pool: &Pool, text: &'static str) -> Result<Vec<PgRow>> {
+    pool.rows(&statement(text), PgArguments::default()).await
 }
 
-async fn number(link: &Link, text: &'static str) -> Result<i64> {
-    Ok(run(link, text).await?[0].get(0))
+async fn number(pool: &Pool, text: &'static str) -> Result<i64> {
+    Ok(run(pool, text).await?[0].get(0))
 }
 
-async fn kind(link: &Link, text: &'static str) -> ErrorKind {
-    run(link, text).await.unwrap_err().kind()
+async fn kind(pool: &Pool, text: &'static str) -> ErrorKind {
+    run(pool, text).await.unwrap_err().kind()
 }
 
 /// Repeats a request until it is answered, and returns the answer.
-async fn eventually(link: &Link, time: Duration) -> i64 {
+async fn eventually(pool: &Pool, time: Duration) -> i64 {
     let asking = async {
         loop {
-            match number(link, PID).await {
+            match number(pool, PID).await {
                 Ok(answer) => return answer,
                 Err(error) => assert!(error.is_retryable(), "{error:?}"),
             }
@@ -89,36 +87,36 @@ async fn eventually(link: &Link, time: Duration) -> i64 {
 #[tokio::test]
 async fn c3_what_the_server_refuses_was_not_executed_and_keeps_the_connection() {
     let server = server();
-    let link = link(&server.url());
-    let pid = number(&link, PID).await.unwrap();
-    assert_eq!(kind(&link, "SELECT 1/0").await, ErrorKind::Unavailable);
-    assert_eq!(kind(&link, "SELECT stanchion.nothing()").await, ErrorKind::ConfigMismatch);
-    let missing = run(&link, "SELECT 1 FROM stanchion.nothing").await.unwrap_err();
+    let pool = pool(&server.url());
+    let pid = number(&pool, PID).await.unwrap();
+    assert_eq!(kind(&pool, "SELECT 1/0").await, ErrorKind::Unavailable);
+    assert_eq!(kind(&pool, "SELECT stanchion.nothing()").await, ErrorKind::ConfigMismatch);
+    let missing = run(&pool, "SELECT 1 FROM stanchion.nothing").await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::ConfigMismatch);
     assert!(missing.to_string().contains("stanchion::postgres::schema_sql()"), "{missing}");
-    assert_eq!(number(&link, PID).await.unwrap(), pid);
+    assert_eq!(number(&pool, PID).await.unwrap(), pid);
 }
 
 #[tokio::test]
 async fn c3_a_session_that_is_ended_leaves_it_unknown() {
     let server = server();
-    let link = link(&server.url());
+    let pool = pool(&server.url());
     assert_eq!(
-        kind(&link, "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(1)").await,
+        kind(&pool, "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(1)").await,
         ErrorKind::Unknown
     );
-    number(&link, PID).await.unwrap();
+    number(&pool, PID).await.unwrap();
 }
 
 #[tokio::test]
 async fn c3_a_server_that_takes_no_writes_is_connected_to_anew() {
     let server = server();
-    let link = link(&server.url());
-    let pid = number(&link, PID).await.unwrap();
-    run(&link, "SELECT set_config('default_transaction_read_only', 'on', false)").await.unwrap();
-    assert_eq!(kind(&link, "CREATE TABLE public.t()").await, ErrorKind::Unavailable);
-    assert_ne!(number(&link, PID).await.unwrap(), pid);
-    run(&link, "CREATE TABLE public.t()").await.unwrap();
+    let pool = pool(&server.url());
+    let pid = number(&pool, PID).await.unwrap();
+    run(&pool, "SELECT set_config('default_transaction_read_only', 'on', false)").await.unwrap();
+    assert_eq!(kind(&pool, "CREATE TABLE public.t()").await, ErrorKind::Unavailable);
+    assert_ne!(number(&pool, PID).await.unwrap(), pid);
+    run(&pool, "CREATE TABLE public.t()").await.unwrap();
 }
 
 #[tokio::test]
@@ -126,28 +124,29 @@ async fn c17_the_server_itself_ends_what_takes_too_long() {
     let server = server();
     // The server ends a statement after nine tenths of this.
     let request_timeout = Duration::from_secs(4);
-    let link = link_within(&server.url(), request_timeout);
-    let pid = number(&link, PID).await.unwrap();
-    let ended = within(request_timeout + EPSILON, "it ends", kind(&link, "SELECT pg_sleep(60)")).await;
+    let pool = pool_within(&server.url(), request_timeout);
+    let pid = number(&pool, PID).await.unwrap();
+    let ended = within(request_timeout + EPSILON, "it ends", kind(&pool, "SELECT pg_sleep(60)")).await;
     assert_eq!(ended, ErrorKind::Unavailable);
-    assert_eq!(number(&link, PID).await.unwrap(), pid);
+    assert_eq!(number(&pool, PID).await.unwrap(), pid);
 }
 
 #[tokio::test]
 async fn c17_a_server_that_says_nothing_leaves_it_unknown_within_the_limit() {
     let server = server();
-    let link = link_within(&server.url(), TIMEOUT);
+    let pool = pool_within(&server.url(), TIMEOUT);
     let connected = now();
-    eventually(&link, RECOVERY_TIMEOUT).await;
+    eventually(&pool, RECOVERY_TIMEOUT).await;
     server.pause().unwrap();
-    let first = within(TIMEOUT + EPSILON, "it ends", kind(&link, PID)).await;
-    // A connection that was idle for longer is pinged first: nothing was sent if the ping is not answered.
+    let first = within(TIMEOUT + EPSILON, "it ends", kind(&pool, PID)).await;
+    // A connection that was idle for longer is pinged first: nothing was sent if the ping is not
+    // answered.
     let is_sent = first == ErrorKind::Unknown;
     assert!(is_sent || (first == ErrorKind::Unavailable && connected.elapsed() >= MAX_UNCHECKED_IDLE));
-    let second = within(TIMEOUT + EPSILON, "it ends", kind(&link, PID)).await;
+    let second = within(TIMEOUT + EPSILON, "it ends", kind(&pool, PID)).await;
     assert_eq!(second, ErrorKind::Unavailable);
     server.resume().unwrap();
-    eventually(&link, RECOVERY_TIMEOUT).await;
+    eventually(&pool, RECOVERY_TIMEOUT).await;
 }
 
 #[tokio::test]
@@ -161,8 +160,8 @@ async fn c17_a_full_server_refuses_within_the_limit_and_recovers() {
     for _ in 0..5 {
         held.push(hogs.acquire().await.unwrap());
     }
-    let link = link_within(&server.url(), LONG_TIMEOUT);
-    let error = run(&link, PID).await.unwrap_err();
+    let pool = pool_within(&server.url(), LONG_TIMEOUT);
+    let error = run(&pool, PID).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(
         error.to_string().contains("no more connections"),
@@ -171,44 +170,44 @@ async fn c17_a_full_server_refuses_within_the_limit_and_recovers() {
     for held in held {
         held.close().await.unwrap();
     }
-    eventually(&link, RECOVERY_TIMEOUT).await;
+    eventually(&pool, RECOVERY_TIMEOUT).await;
 }
 
 #[tokio::test]
 async fn c18_a_restarted_server_is_connected_to_at_once() {
     let server = server();
-    let link = link(&server.url());
-    number(&link, PID).await.unwrap();
+    let pool = pool(&server.url());
+    number(&pool, PID).await.unwrap();
     server.kill().unwrap();
-    assert!(run(&link, PID).await.unwrap_err().is_retryable());
-    assert_eq!(kind(&link, PID).await, ErrorKind::Unavailable);
+    assert!(run(&pool, PID).await.unwrap_err().is_retryable());
+    assert_eq!(kind(&pool, PID).await, ErrorKind::Unavailable);
     server.restart().unwrap();
-    eventually(&link, RECOVERY_TIMEOUT).await;
+    eventually(&pool, RECOVERY_TIMEOUT).await;
 }
 
 #[tokio::test]
 async fn c18_connections_that_ended_while_idle_are_replaced_without_an_error() {
     let server = server();
-    let link = Arc::new(link(&server.url()));
-    let both = tokio::join!(run(&link, "SELECT pg_sleep(0.1)"), run(&link, "SELECT pg_sleep(0.1)"));
+    let pool = Arc::new(pool(&server.url()));
+    let both = tokio::join!(run(&pool, "SELECT pg_sleep(0.1)"), run(&pool, "SELECT pg_sleep(0.1)"));
     assert!(both.0.is_ok() && both.1.is_ok());
     sleep(MAX_UNCHECKED_IDLE + Duration::from_millis(50)).await;
     let end =
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'stanchion'";
     assert_eq!(server.sql(end).unwrap().trim(), "2");
-    let both = tokio::join!(number(&link, PID), number(&link, PID));
+    let both = tokio::join!(number(&pool, PID), number(&pool, PID));
     assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
 }
 
 #[tokio::test]
 async fn c4_a_dropped_request_leaves_the_others_answers_in_order() {
     let server = server();
-    let link = link(&server.url());
+    let pool = pool(&server.url());
     let echo = statement("SELECT $1::bigint FROM pg_sleep(0.001)");
     let ask = |value: i64| {
         let mut arguments = PgArguments::default();
         arguments.add(value).unwrap();
-        link.rows(&echo, arguments)
+        pool.rows(&echo, arguments)
     };
     for round in 0..200 {
         let dropped = timeout(Duration::from_micros(u64::try_from(round).unwrap() * 20), ask(-1)).await;
@@ -220,17 +219,17 @@ async fn c4_a_dropped_request_leaves_the_others_answers_in_order() {
 #[test]
 fn c12_each_runtime_has_connections_of_its_own() {
     let server = server();
-    let link = link(&server.url());
+    let pool = pool(&server.url());
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
-    let pid = first.block_on(number(&link, PID)).unwrap();
-    let other = second.block_on(number(&link, PID)).unwrap();
+    let pid = first.block_on(number(&pool, PID)).unwrap();
+    let other = second.block_on(number(&pool, PID)).unwrap();
     assert_ne!(pid, other);
-    assert_eq!(first.block_on(number(&link, PID)).unwrap(), pid);
+    assert_eq!(first.block_on(number(&pool, PID)).unwrap(), pid);
     drop(first);
-    assert_eq!(second.block_on(number(&link, PID)).unwrap(), other);
+    assert_eq!(second.block_on(number(&pool, PID)).unwrap(), other);
     for _ in 0..10 {
-        runtime().block_on(number(&link, PID)).unwrap();
+        runtime().block_on(number(&pool, PID)).unwrap();
     }
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
     let are_few = || async { server.sql(count).unwrap().trim().parse::<usize>().unwrap() <= 2 + 1 };
@@ -242,11 +241,11 @@ fn c12_each_runtime_has_connections_of_its_own() {
 #[test]
 fn c15_runtimes_that_take_turns_keep_their_connections() {
     let server = server();
-    let link = link(&server.url());
+    let pool = pool(&server.url());
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let runtimes: Vec<_> = (0..8).map(|_| runtime()).collect();
     let pids = || -> Vec<i64> {
-        runtimes.iter().map(|runtime| runtime.block_on(number(&link, PID)).unwrap()).collect()
+        runtimes.iter().map(|runtime| runtime.block_on(number(&pool, PID)).unwrap()).collect()
     };
     let first = pids();
     assert_eq!(pids(), first);
@@ -255,15 +254,15 @@ fn c15_runtimes_that_take_turns_keep_their_connections() {
 #[tokio::test]
 async fn c13_a_request_with_little_time_costs_the_others_no_connection() {
     let server = server();
-    let link = link_within(&server.url(), LONG_TIMEOUT);
+    let pool = pool_within(&server.url(), LONG_TIMEOUT);
     // Two connections: one of them executes a slow statement.
-    let (slow, pid) = tokio::join!(run(&link, "SELECT pg_sleep(0.1)"), number(&link, PID));
+    let (slow, pid) = tokio::join!(run(&pool, "SELECT pg_sleep(0.1)"), number(&pool, PID));
     slow.unwrap();
     // Longer than a machine stands still, and not as long as the ping before the next use may take.
     let slow = statement("SELECT pg_sleep(3)");
-    let cut = link.rows_by(&slow, PgArguments::default(), now() + Duration::from_millis(50)).await;
+    let cut = pool.rows_by(&slow, PgArguments::default(), now() + Duration::from_millis(50)).await;
     assert_eq!(cut.unwrap_err().kind(), ErrorKind::Unknown);
-    let (one, other) = tokio::join!(number(&link, PID), number(&link, PID));
+    let (one, other) = tokio::join!(number(&pool, PID), number(&pool, PID));
     let pids = [one.unwrap(), other.unwrap()];
     assert!(pids.contains(&pid.unwrap()), "{pids:?}");
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
@@ -273,11 +272,11 @@ async fn c13_a_request_with_little_time_costs_the_others_no_connection() {
 #[tokio::test]
 async fn c15_requests_share_few_connections_with_their_settings() {
     let server = server();
-    let link = Arc::new(link(&server.url()));
+    let pool = Arc::new(pool(&server.url()));
     let tasks: Vec<_> = (0..50)
         .map(|_| {
-            let link = Arc::clone(&link);
-            tokio::spawn(async move { number(&link, PID).await.unwrap() })
+            let pool = Arc::clone(&pool);
+            tokio::spawn(async move { number(&pool, PID).await.unwrap() })
         })
         .collect();
     let mut pids = std::collections::HashSet::new();
@@ -285,7 +284,7 @@ async fn c15_requests_share_few_connections_with_their_settings() {
         pids.insert(task.await.unwrap());
     }
     assert!(pids.len() <= 2, "{pids:?}");
-    let rows = run(&link, "SELECT current_setting('lock_timeout'), current_setting('transaction_isolation')");
+    let rows = run(&pool, "SELECT current_setting('lock_timeout'), current_setting('transaction_isolation')");
     let row = &rows.await.unwrap()[0];
     let set: (String, String) = (row.get(0), row.get(1));
     assert_eq!(set, ("100ms".to_owned(), "read committed".to_owned()));
@@ -294,11 +293,11 @@ async fn c15_requests_share_few_connections_with_their_settings() {
 #[tokio::test]
 async fn statements_are_not_left_behind_where_none_are_remembered() {
     let server = server();
-    let link = link(&format!("{}?statement-cache-capacity=0", server.url()));
+    let pool = pool(&format!("{}?statement-cache-capacity=0", server.url()));
     for _ in 0..5 {
-        number(&link, PID).await.unwrap();
+        number(&pool, PID).await.unwrap();
     }
-    let left = number(&link, "SELECT count(*) FROM pg_prepared_statements").await.unwrap();
+    let left = number(&pool, "SELECT count(*) FROM pg_prepared_statements").await.unwrap();
     assert!(left <= 1, "{left}");
 }
 
@@ -306,16 +305,18 @@ async fn statements_are_not_left_behind_where_none_are_remembered() {
 async fn requests_go_through_a_transaction_pooler() {
     let server = server();
     let pooler = PgBouncer::start(&server, 2, &[]).unwrap();
-    // The server must not end a transaction because the machine stands still between two of its messages.
+    // The server must not end a transaction because the machine stands still between two of its
+    // messages.
     let begin = Schema::new("stanchion").unwrap().filled(
         include_str!("../sql/begin_durable.sql"),
         &[("{timeout}", "3600ms"), ("{lock}", "100ms"), ("{idle}", "10s")],
     );
-    let link = |time| Link::new(source(&pooler.url(), Way::Pooled, time), 2, time).through_pooler(&begin);
-    let links = [link(POOLED_TIMEOUT), link(POOLED_TIMEOUT), link(POOLED_TIMEOUT)];
-    run(&links[0], "CREATE TABLE public.t (x bigint)").await.unwrap();
+    let pool =
+        |time| Pool::new(connector(&pooler.url(), Route::Pooled, time), 2, time).through_pooler(&begin);
+    let pools = [pool(POOLED_TIMEOUT), pool(POOLED_TIMEOUT), pool(POOLED_TIMEOUT)];
+    run(&pools[0], "CREATE TABLE public.t (x bigint)").await.unwrap();
     // All of them share two sessions of the server, which takes its time.
-    let patient = Arc::new([(); 4].map(|()| link(LONG_TIMEOUT)));
+    let patient = Arc::new([(); 4].map(|()| pool(LONG_TIMEOUT)));
     let tasks: Vec<_> = (0..100)
         .map(|index| {
             let patient = Arc::clone(&patient);
@@ -327,43 +328,43 @@ async fn requests_go_through_a_transaction_pooler() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(number(&links[1], "SELECT count(*) FROM public.t").await.unwrap(), 100);
-    assert_eq!(kind(&links[0], "SELECT 1/0").await, ErrorKind::Unavailable);
-    assert_eq!(kind(&links[0], "SELECT pg_sleep(10)").await, ErrorKind::Unavailable);
+    assert_eq!(number(&pools[1], "SELECT count(*) FROM public.t").await.unwrap(), 100);
+    assert_eq!(kind(&pools[0], "SELECT 1/0").await, ErrorKind::Unavailable);
+    assert_eq!(kind(&pools[0], "SELECT pg_sleep(10)").await, ErrorKind::Unavailable);
     let ended = "INSERT INTO public.t SELECT 1 FROM pg_terminate_backend(pg_backend_pid()), pg_sleep(1)";
-    assert_eq!(kind(&links[0], ended).await, ErrorKind::Unavailable);
-    let row = run(&links[0], "SELECT current_setting('lock_timeout'), count(*) FROM public.t").await.unwrap();
+    assert_eq!(kind(&pools[0], ended).await, ErrorKind::Unavailable);
+    let row = run(&pools[0], "SELECT current_setting('lock_timeout'), count(*) FROM public.t").await.unwrap();
     assert_eq!((row[0].get::<String, _>(0), row[0].get::<i64, _>(1)), ("100ms".to_owned(), 100));
     server.pause().unwrap();
-    assert_eq!(kind(&links[2], "INSERT INTO public.t VALUES (1)").await, ErrorKind::Unavailable);
+    assert_eq!(kind(&pools[2], "INSERT INTO public.t VALUES (1)").await, ErrorKind::Unavailable);
     server.resume().unwrap();
-    assert_eq!(eventually_count(&links[2]).await, 100);
+    assert_eq!(eventually_count(&pools[2]).await, 100);
 }
 
-async fn eventually_count(link: &Link) -> i64 {
-    eventually(link, Duration::from_secs(2)).await;
-    number(link, "SELECT count(*) FROM public.t").await.unwrap()
+async fn eventually_count(pool: &Pool) -> i64 {
+    eventually(pool, Duration::from_secs(2)).await;
+    number(pool, "SELECT count(*) FROM public.t").await.unwrap()
 }
 
 #[test]
 fn c4_a_pools_connection_in_doubt_is_closed_also_where_there_is_no_runtime() {
     let server = server();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let pool = runtime.block_on(async {
+    let users_pool = runtime.block_on(async {
         PgPoolOptions::new().min_connections(1).max_connections(2).connect(&server.url()).await.unwrap()
     });
-    let link = Link::new(pool_source(&pool, None), 2, LONG_TIMEOUT);
+    let pool = borrowing(&users_pool, None);
     let slow = statement("SELECT pg_sleep(5)");
-    let mut request = Box::pin(link.rows(&slow, PgArguments::default()));
+    let mut request = Box::pin(pool.rows(&slow, PgArguments::default()));
     runtime.block_on(async { assert!(timeout(Duration::from_millis(100), &mut request).await.is_err()) });
     drop(request);
     runtime.block_on(async {
         for _ in 0..20 {
-            number(&link, PID).await.unwrap();
+            number(&pool, PID).await.unwrap();
         }
-        assert!(pool.size() <= 2);
-        pool.close().await;
-        assert_eq!(kind(&link, PID).await, ErrorKind::Closed);
+        assert!(users_pool.size() <= 2);
+        users_pool.close().await;
+        assert_eq!(kind(&pool, PID).await, ErrorKind::Closed);
     });
 }
 
@@ -373,16 +374,17 @@ fn c12_a_pool_gets_no_connection_that_the_engine_drives() {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (users, engine) = (runtime(), runtime());
-    let pool = users
+    let users_pool = users
         .block_on(async { PgPoolOptions::new().max_connections(2).connect(&server.url()).await.unwrap() });
-    let link = Link::new(pool_source(&pool, Some(engine.handle().id())), 2, LONG_TIMEOUT);
-    let pooled = users.block_on(number(&link, PID)).unwrap();
-    let taken = [users.block_on(pool.acquire()).unwrap(), users.block_on(pool.acquire()).unwrap()];
-    let own = engine.block_on(number(&link, PID)).unwrap();
-    assert_eq!(engine.block_on(number(&link, PID)).unwrap(), own);
+    let pool = borrowing(&users_pool, Some(engine.handle().id()));
+    let pooled = users.block_on(number(&pool, PID)).unwrap();
+    let taken =
+        [users.block_on(users_pool.acquire()).unwrap(), users.block_on(users_pool.acquire()).unwrap()];
+    let own = engine.block_on(number(&pool, PID)).unwrap();
+    assert_eq!(engine.block_on(number(&pool, PID)).unwrap(), own);
     assert_ne!(own, pooled);
     users.block_on(async { drop(taken) });
     drop(engine);
-    assert_ne!(users.block_on(number(&link, PID)).unwrap(), own);
-    assert_eq!(pool.size(), 2);
+    assert_ne!(users.block_on(number(&pool, PID)).unwrap(), own);
+    assert_eq!(users_pool.size(), 2);
 }

@@ -2,7 +2,6 @@
 
 use stanchion_core::{Error, ErrorKind};
 
-use super::Source;
 use crate::error;
 
 /// The error of a request, and the state of its connection.
@@ -19,8 +18,8 @@ impl Failed {
         Self { error: error::of_request(error), intact }
     }
 
-    /// The failure of a transaction whose commit was not sent. Such a transaction has changed nothing, whatever became
-    /// of the connection.
+    /// The failure of a transaction whose commit was not sent. Such a transaction has changed
+    /// nothing, whatever became of the connection.
     pub(super) fn uncommitted(error: sqlx::Error) -> Self {
         Self { error: error::certain(error::of_request(error)), intact: false }
     }
@@ -28,13 +27,5 @@ impl Failed {
     /// The failure of a request without a connection.
     pub(super) fn gone() -> Self {
         Self { error: Error::new(ErrorKind::Unavailable, "the connection is gone"), intact: false }
-    }
-}
-
-/// Returns the error of a request for which no connection was made in time.
-pub(super) fn unconnected(source: &Source) -> Error {
-    match source.pool() {
-        Err(sessions) => sessions.unconnected(),
-        Ok(_) => Error::new(ErrorKind::Unavailable, "the pool had no connection in time"),
     }
 }

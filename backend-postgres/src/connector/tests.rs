@@ -1,4 +1,4 @@
-//! Hosts without a server, and attempts in their order.
+//! Addresses without a server, and attempts in their order.
 
 #![allow(clippy::disallowed_methods, reason = "tests own their runtimes and sockets")]
 
@@ -6,15 +6,18 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::PostgresBuilder;
+use crate::address::TargetSessionAttrs;
 
-/// Makes hosts on local ports.
-fn hosts(ports: &[u16]) -> Hosts {
+/// Makes a connector to local ports.
+fn connector(ports: &[u16]) -> Connector {
     let options = |port: &u16| PgConnectOptions::new().host("127.0.0.1").port(*port).password("s3cret");
-    Hosts::new(ports.iter().map(options).collect()).unwrap()
+    let addresses = Addresses::new(ports.iter().map(options).collect()).unwrap();
+    Connector::new(Origin::Own(Box::new(addresses), None))
 }
 
-async fn error(hosts: &Hosts, limit: Duration) -> Error {
-    let connected = hosts.connect::<PgConnection>(limit, ErrorKind::Unavailable, |options| options).await;
+async fn error(connector: &Connector, limit: Duration) -> Error {
+    let connected =
+        connector.connect_as::<PgConnection>(limit, ErrorKind::Unavailable, |options| options).await;
     connected.expect_err("no host fits")
 }
 
@@ -27,8 +30,8 @@ async fn closed_port() -> u16 {
 async fn c21_the_error_names_each_address_with_its_cause_and_no_password() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (closed, silent_port) = (closed_port().await, silent.local_addr().unwrap().port());
-    let hosts = hosts(&[closed, silent_port]);
-    let error = error(&hosts, Duration::from_millis(100)).await;
+    let connector = connector(&[closed, silent_port]);
+    let error = error(&connector, Duration::from_millis(100)).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let text = error.to_string();
     for part in [
@@ -44,10 +47,10 @@ async fn c21_the_error_names_each_address_with_its_cause_and_no_password() {
 #[tokio::test]
 async fn c17_hosts_that_are_silent_take_the_time_of_one_each() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let hosts = hosts(&[silent.local_addr().unwrap().port(); 3]);
+    let connector = connector(&[silent.local_addr().unwrap().port(); 3]);
     let started = stanchion_core::clock::now();
     let limit = Duration::from_millis(50);
-    let none = hosts.connect::<PgConnection>(limit, ErrorKind::Unavailable, |options| options).await;
+    let none = connector.connect_as::<PgConnection>(limit, ErrorKind::Unavailable, |options| options).await;
     assert!(matches!(none, Ok(None)), "no host answered");
     let elapsed = started.elapsed();
     assert!(elapsed >= 3 * limit && elapsed < 3 * limit + stanchion_conformance::EPSILON, "{elapsed:?}");
@@ -65,7 +68,7 @@ fn causes_of_one_kind_keep_it() {
 #[test]
 fn the_time_of_each_host_is_that_of_an_attempt() {
     let second = Duration::from_secs(1);
-    let (one, two) = (hosts(&[1]), hosts(&[1, 2]));
+    let (one, two) = (connector(&[1]), connector(&[1, 2]));
     assert_eq!((one.timeout_of_each(second * 8), one.timeout_of_all(second * 8)), (second * 8, second * 8));
     assert_eq!((two.timeout_of_each(second * 8), two.timeout_of_all(second * 8)), (second * 2, second * 16));
     assert_eq!(two.timeout_of_each(second / 2), second / 2);
@@ -76,11 +79,11 @@ fn c19_the_hosts_of_the_builder_are_checked() {
     let builder = || PostgresBuilder::from_options(PgConnectOptions::new().host("h").password("s3cret"));
     let several = builder().hosts([("h1", 5432), ("[::1]", 5433)]);
     assert!(several.check().is_ok());
-    assert!(several.access.hosts().must_take_writes());
-    assert_eq!(several.access.address(), "h1:5432,[::1]:5433");
+    assert!(several.connector.must_take_writes());
+    assert_eq!(several.connector.address(), "h1:5432,[::1]:5433");
     assert!(!format!("{several:?}").contains("s3cret"));
     let any = several.target_session_attrs(TargetSessionAttrs::Any);
-    assert!(!any.access.hosts().must_take_writes());
+    assert!(!any.connector.must_take_writes());
     let refused = |builder: PostgresBuilder| {
         builder.check().err().map(|error| error.kind()) == Some(ErrorKind::InvalidArgument)
     };

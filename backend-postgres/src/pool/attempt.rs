@@ -1,5 +1,5 @@
-//! Attempts to connect. An attempt outlives the request that began it: if a login takes longer than a request may, the
-//! next request finds the connection.
+//! Attempts to connect. An attempt outlives the request that began it: if a login takes longer than
+//! a request may, the next request finds the connection.
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{Instant, now};
@@ -7,20 +7,21 @@ use stanchion_core::{Error, ErrorKind, Result};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::AbortHandle;
 
-use super::Lane;
-use crate::access::Sessions;
+use super::runtime_connections::RuntimeConnections;
+use crate::connector::Connector;
 
 /// A connection, and the moment at which it was made; `None` if the server did not answer.
 type Made = Option<(PgConnection, Instant)>;
 
-/// An attempt to connect, on the runtime that drives the connection. It ends by itself, or at once if it is dropped.
+/// An attempt to connect, on the runtime that drives the connection. It ends by itself, or at once
+/// if it is dropped.
 pub(super) struct Attempt {
     made: oneshot::Receiver<Result<Made>>,
     task: AbortHandle,
 }
 
 /// The state of an attempt.
-pub(super) enum Standing {
+pub(super) enum AttemptState {
     UnderWay(Attempt),
     Made(PgConnection, Instant),
     /// The error is left out: it may not apply any more.
@@ -33,22 +34,22 @@ impl Attempt {
         reason = "the connection ends with the caller's runtime, and so may this task"
     )]
     /// Begins an attempt on the current runtime.
-    pub(super) fn begin(sessions: &Sessions) -> Self {
-        let sessions = sessions.clone();
+    pub(super) fn begin(connector: &Connector) -> Self {
+        let connector = connector.clone();
         let (tell, made) = oneshot::channel();
         let task = tokio::spawn(async move {
-            let attempted = sessions.attempt().await;
+            let attempted = connector.attempt().await;
             drop(tell.send(attempted.map(|made| made.map(|connection| (connection, now())))));
         });
         Self { made, task: task.abort_handle() }
     }
 
     /// Returns the state, without waiting.
-    pub(super) fn standing(mut self) -> Standing {
+    pub(super) fn state(mut self) -> AttemptState {
         match self.made.try_recv() {
-            Ok(Ok(Some((connection, since)))) => Standing::Made(connection, since),
-            Err(TryRecvError::Empty) => Standing::UnderWay(self),
-            Ok(_) | Err(TryRecvError::Closed) => Standing::Failed,
+            Ok(Ok(Some((connection, since)))) => AttemptState::Made(connection, since),
+            Err(TryRecvError::Empty) => AttemptState::UnderWay(self),
+            Ok(_) | Err(TryRecvError::Closed) => AttemptState::Failed,
         }
     }
 
@@ -71,11 +72,11 @@ impl Drop for Attempt {
     }
 }
 
-/// An attempt to connect that a caller waits for. If the caller goes away before its end, the next caller takes it
-/// over.
+/// An attempt to connect that a caller waits for. If the caller goes away before its end, the next
+/// caller takes it over.
 pub(super) struct Awaited<'a> {
     pub(super) attempt: Option<Attempt>,
-    pub(super) lane: &'a Lane,
+    pub(super) local: &'a RuntimeConnections,
 }
 
 impl Awaited<'_> {
@@ -93,6 +94,6 @@ impl Awaited<'_> {
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
-        self.lane.attempts().extend(self.attempt.take());
+        self.local.attempts().extend(self.attempt.take());
     }
 }

@@ -1,0 +1,253 @@
+//! An open store: what its namespaces share, and the parts of each one's engine.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use sqlx::{PgConnection, Row};
+use stanchion_core::engine::{Background, Begun};
+#[cfg(feature = "bloom")]
+use stanchion_core::spi::BloomSteps;
+use stanchion_core::spi::{
+    Chore, GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource,
+};
+use stanchion_core::{Capabilities, MutexMode, Result, Ttl};
+use tokio::runtime::Id;
+
+use crate::check::{self, Expected};
+use crate::config::{Checked, PostgresBuilder};
+use crate::connector::{ConnectionCheck, Connector, Origin};
+use crate::context::{Context, Retention};
+use crate::error;
+use crate::pool::Pool;
+use crate::schema::{LAYOUT, Schema};
+use crate::session::{self, SessionCount};
+use crate::session_settings::Route;
+use crate::steps::dispatch::Dispatch;
+use crate::steps::{PostgresSteps, StatementArguments};
+use crate::sweep::Sweep;
+use crate::wake::{Listener, PostgresWake};
+
+/// Number of connections of the engine: a renewal that waits for a lock must not block releases.
+const ENGINE_CONNECTIONS: usize = 2;
+
+/// A server that was checked.
+pub(crate) struct CheckedServer {
+    /// It has the settings that the server needs.
+    pub(crate) connector: Connector,
+    /// Whether the server keeps its data through a crash.
+    pub(crate) survives_restart: bool,
+    /// Idle connections that were made with these settings.
+    pub(crate) connections: Vec<PgConnection>,
+}
+
+/// What the namespaces of a store share. The server was checked and is connected.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    schema: Schema,
+    retention: Retention,
+    mutex: MutexMode,
+    session_ttl: Ttl,
+    connector: Connector,
+    /// The check of each connection, once a namespace is open.
+    expected: Arc<Expected>,
+    callers: Arc<Pool>,
+    own: Arc<Pool>,
+    listener: Arc<Listener>,
+    /// In session mode, of the namespaces that are open.
+    counts: Mutex<Vec<SessionCount>>,
+    pub(crate) capabilities: Capabilities,
+    /// Whether the callers' pool makes its own connections.
+    is_own: bool,
+}
+
+/// A namespace that was checked.
+pub(crate) struct View {
+    pub(crate) context: Arc<Context>,
+    pub(crate) wake: Arc<PostgresWake>,
+    /// As which process waiters of session mode have their places.
+    places: ProcessId,
+}
+
+impl Opened {
+    /// Makes the parts of a store. `engine` is the runtime of the engine's thread.
+    pub(crate) fn new(
+        builder: &PostgresBuilder,
+        Checked { schema, session_ttl }: Checked,
+        server: CheckedServer,
+        engine: Option<Id>,
+    ) -> Self {
+        let CheckedServer { connector, survives_restart, connections } = server;
+        // A record holds both kinds of state, so it stays for the longer of the two times.
+        let Retention { tokens, state } = builder.retention;
+        let retention = Retention { tokens: tokens.max(state), state };
+        let is_direct = connector.settings.route == Route::Direct;
+        let mut capabilities = Capabilities::full("postgres", builder.mutex);
+        capabilities.bloom_filters = cfg!(feature = "bloom");
+        capabilities.wake_ups = is_direct;
+        capabilities.detach = builder.mutex == MutexMode::Lease;
+        capabilities.survives_restart = Some(builder.mutex == MutexMode::Lease && survives_restart);
+        Self {
+            retention,
+            mutex: builder.mutex,
+            session_ttl,
+            callers: callers(builder, (&connector, engine), &schema, connections),
+            own: Arc::new(pool(&connector, ENGINE_CONNECTIONS, &schema)),
+            listener: Listener::new(is_direct.then(|| connector.clone())),
+            expected: Arc::new(Expected::new(&schema, builder.mutex)),
+            counts: Mutex::default(),
+            capabilities,
+            is_own: matches!(connector.origin, Origin::Own(..)),
+            connector,
+            schema,
+        }
+    }
+
+    /// Returns the addresses, for errors.
+    pub(crate) fn address(&self) -> String {
+        self.connector.address()
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Vec<SessionCount>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of open connections, apart from those of a pool of the user's.
+    pub(crate) fn open_connections(&self) -> usize {
+        let mut sessions = 0;
+        self.counts().retain(|count| count.open().inspect(|open| sessions += open).is_some());
+        let callers = if self.is_own { self.callers.open_connections() } else { 0 };
+        callers + self.own.open_connections() + self.listener.open_connections() + sessions
+    }
+
+    /// The TTL of all mutexes in session mode; `None` in lease mode.
+    pub(crate) fn session_ttl(&self) -> Option<Ttl> {
+        (self.mutex == MutexMode::Session).then_some(self.session_ttl)
+    }
+
+    /// Checks a namespace, and writes its mutex mode and layout unless another store has done so.
+    ///
+    /// # Errors
+    /// `ConfigMismatch`, or the reason why the server could not be asked.
+    pub(crate) async fn namespace(&self, namespace: &str) -> Result<View> {
+        let (process, places) = (ProcessId::random(), ProcessId::random());
+        let context = Arc::new(Context {
+            schema: self.schema.clone(),
+            namespace: Arc::from(namespace),
+            process,
+            retention: self.retention,
+            hints: Arc::default(),
+        });
+        open_namespace(&self.callers, &context, self.mutex, self.is_own).await?;
+        let processes = if self.mutex == MutexMode::Session { vec![process, places] } else { vec![process] };
+        let wake = Arc::new(PostgresWake::new(&self.listener, processes, Arc::clone(&context.hints)));
+        Ok(View { context, wake, places })
+    }
+
+    /// Returns the parts of the engine of a namespace.
+    pub(crate) fn begun(&self, view: View) -> Begun<Arc<Context>> {
+        let View { context, wake, places } = view;
+        let [callers, own] = self.steps(&context);
+        let mut chores: Vec<Arc<dyn Chore>> = Vec::new();
+        let mut mutexes = [None, None];
+        if let Some(ttl) = self.session_ttl() {
+            let (steps, chore, count) =
+                session::sessions(&context, (&callers, &own), places, &self.connector, ttl);
+            mutexes = steps.map(|steps| Some(Arc::new(steps) as Arc<dyn PermitSteps>));
+            chores.push(Arc::new(chore));
+            self.counts().push(count);
+        }
+        let sweep = Arc::new(Sweep::new(Arc::clone(&context), Arc::clone(&self.own)));
+        self.expect(&context.namespace, &sweep);
+        chores.push(sweep);
+        let [for_callers, for_engine] = mutexes;
+        let wake = self.capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
+        let own = steps(&own, for_engine);
+        let own = Background { wake, chores, shares_servers: true, ..Background::new(own) };
+        let (capabilities, callers) = (self.capabilities, steps(&callers, for_callers));
+        Begun { kept: context, capabilities, callers, own }
+    }
+
+    /// Has each new connection find this namespace as it was opened, while `owner` lives.
+    pub(crate) fn expect<T: Any + Send + Sync>(&self, namespace: &Arc<str>, owner: &Arc<T>) {
+        self.expected.begin(namespace, Arc::<T>::downgrade(owner));
+        self.connector.require(Arc::clone(&self.expected) as Arc<dyn ConnectionCheck>);
+    }
+
+    /// Returns the steps of callers, and those of the engine.
+    pub(crate) fn steps(&self, context: &Arc<Context>) -> [Arc<PostgresSteps>; 2] {
+        let steps = |pool| Arc::new(PostgresSteps::new(Arc::clone(context), Arc::clone(pool)));
+        [steps(&self.callers), steps(&self.own)]
+    }
+
+    /// Makes the pool for the tokens of users' transactions: not over the user's pool, of which the
+    /// transaction may have the only connection.
+    pub(crate) fn transactions_pool(&self, engine: Option<Id>) -> Arc<Pool> {
+        Arc::new(pool(&self.connector, 1, &self.schema).shared_on(engine))
+    }
+}
+
+fn pool(connector: &Connector, connections: usize, schema: &Schema) -> Pool {
+    let settings = connector.settings;
+    let pool = Pool::new(connector.clone(), connections, settings.request_timeout);
+    if settings.route == Route::Direct { pool } else { pool.through_pooler(&settings.begin(schema)) }
+}
+
+/// Makes the callers' pool. It begins with the connections by which the server was checked.
+fn callers(
+    builder: &PostgresBuilder,
+    (connector, engine): (&Connector, Option<Id>),
+    schema: &Schema,
+    connections: Vec<PgConnection>,
+) -> Arc<Pool> {
+    let pool = pool(connector, builder.connections, schema).shared_on(engine);
+    let pool = match &connector.origin {
+        Origin::Own(..) => pool,
+        Origin::UserPool(users) => pool.borrowing(users),
+    };
+    pool.take_over(connections);
+    Arc::new(pool)
+}
+
+/// Writes the mutex mode and the layout of the namespace, unless another store has done so, and
+/// checks a session of the pool.
+async fn open_namespace(pool: &Pool, context: &Context, mode: MutexMode, ours: bool) -> Result<()> {
+    let wanted = check::written(mode);
+    let statement = context.schema.statement(include_str!("sql/namespace.sql"));
+    let arguments = StatementArguments::default().with(&*context.namespace).with(wanted).with(LAYOUT);
+    let rows = pool.rows(&statement, arguments.complete()?).await.map_err(error::certain)?;
+    let row = rows.first().ok_or_else(|| error::certain(error::unexpected()))?;
+    let text = |column: &str| row.try_get::<String, _>(column);
+    let read =
+        (text("mutex_mode"), row.try_get::<i32, _>("layout"), text("isolation"), text("synchronous_commit"));
+    let (Ok(mode), Ok(layout), Ok(isolation), Ok(synchronous_commit)) = read else {
+        return Err(error::certain(error::unexpected()));
+    };
+    check::session(&isolation, &synchronous_commit, ours)?;
+    check::namespace(&context.namespace, wanted, &mode, layout)
+}
+
+/// Returns all steps over one pool. `mutexes` replaces the steps of mutexes, if there is one.
+fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> Steps {
+    let rest = Arc::clone(steps) as Arc<dyn PermitSteps>;
+    let permits = match mutexes {
+        Some(mutexes) => Arc::new(Dispatch { mutexes, rest }),
+        None => rest,
+    };
+    let mut all = Steps::new(permits, steps.link().request_timeout());
+    all.groups = Some(Arc::clone(steps) as Arc<dyn GroupSteps>);
+    all.limits = Some(Arc::clone(steps) as Arc<dyn LimitSteps>);
+    all.listing = Some(Arc::clone(steps) as Arc<dyn ListSteps>);
+    #[cfg(feature = "bloom")]
+    {
+        all.bloom = Some(Arc::clone(steps) as Arc<dyn BloomSteps>);
+    }
+    all
+}
+
+#[async_trait]
+impl ConnectionCheck for Expected {
+    async fn check(&self, connection: &mut PgConnection) -> Result<()> {
+        Expected::check(self, connection).await
+    }
+}

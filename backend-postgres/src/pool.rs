@@ -1,0 +1,354 @@
+//! A few connections that many callers share. They are made when they are needed, and closed when
+//! their state is unknown.
+
+mod attempt;
+mod failed;
+mod runtime_connections;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgPool, PgRow};
+use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
+use stanchion_core::clock::{Instant, now, timeout, timeout_at};
+use stanchion_core::{Error, ErrorKind, Result};
+use tokio::runtime::{Handle, Id};
+use tokio::task::JoinHandle;
+
+use self::attempt::{Attempt, Awaited};
+use self::failed::Failed;
+use self::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
+use crate::connector::Connector;
+use crate::error;
+use crate::schema::Statement;
+use crate::user_connection::UserConnection;
+
+/// Maximum time that a connection may be idle before it is checked by a ping at its next use.
+const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
+
+/// Connections to one database, each for one request at a time.
+///
+/// A connection is driven by the runtime that made it and works only while that runtime does, so
+/// each runtime has connections of its own. The engine lets two at most make requests: one of
+/// callers, and its own.
+pub(crate) struct Pool {
+    connector: Connector,
+    /// The user's pool, if requests borrow its connections.
+    user_pool: Option<PgPool>,
+    connections: usize,
+    request_timeout: Duration,
+    /// The statement that begins each transaction behind a pooler, where sessions cannot be set up.
+    begin: Option<SqlStr>,
+    /// The engine's runtime, if callers' requests run there that do not run on their own.
+    engine: Option<Id>,
+    /// Whether connections keep prepared statements. If they do, each statement is prepared once
+    /// for each connection.
+    keeps_statements: AtomicBool,
+    runtimes: Mutex<Vec<(Id, Arc<RuntimeConnections>)>>,
+}
+
+/// A connection with a request under way. If the caller's future is dropped, a connection of the
+/// pool's own is kept. The rest of the answer is read before its next use: the server ends the
+/// statement within its own timeout.
+struct UnderWay<'a> {
+    open: Option<OpenConnection>,
+    pool: &'a Pool,
+    local: &'a RuntimeConnections,
+}
+
+impl UnderWay<'_> {
+    fn end(mut self) -> Option<OpenConnection> {
+        self.open.take()
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        // A transaction that was begun and not ended is closed with its connection: the server
+        // rolls it back.
+        if let (Some(OpenConnection::Own(connection)), None) = (self.open.take(), &self.pool.begin) {
+            self.local.keep(Idle { connection, since: None });
+        }
+    }
+}
+
+/// A request that runs by itself. Dropped, it ends.
+struct Request(JoinHandle<Result<Vec<PgRow>>>);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Pool {
+    /// Makes a pool of at most `connections` connections of each runtime. It connects when it is
+    /// used.
+    pub(crate) fn new(
+        connector: impl Into<Connector>,
+        connections: usize,
+        request_timeout: Duration,
+    ) -> Self {
+        Self {
+            connector: connector.into(),
+            user_pool: None,
+            connections,
+            request_timeout,
+            begin: None,
+            engine: None,
+            keeps_statements: AtomicBool::new(true),
+            runtimes: Mutex::default(),
+        }
+    }
+
+    /// Makes each request a transaction that begins with this statement, because the next request
+    /// may meet another session.
+    #[must_use]
+    pub(crate) fn through_pooler(mut self, begin: &Statement) -> Self {
+        self.begin = Some(begin.sql());
+        self.keeps_statements = AtomicBool::new(false);
+        self
+    }
+
+    /// Has requests borrow the connections of the user's pool, except on the engine's runtime: a
+    /// connection that it drives ends with the store, and the user's pool must get none.
+    #[must_use]
+    pub(crate) fn borrowing(mut self, pool: &PgPool) -> Self {
+        self.user_pool = Some(pool.clone());
+        self
+    }
+
+    /// Returns the user's pool, if requests on the current runtime borrow from it.
+    fn user_pool(&self) -> Option<&PgPool> {
+        self.user_pool.as_ref().filter(|_| !self.is_on_engine())
+    }
+
+    /// Returns whether this is the engine's runtime, where the requests of many runtimes are made.
+    fn is_on_engine(&self) -> bool {
+        self.engine.is_some() && self.engine == Handle::try_current().ok().map(|current| current.id())
+    }
+
+    /// Names the runtime on which the requests of many runtimes share a few connections.
+    #[must_use]
+    pub(crate) fn shared_on(mut self, engine: Option<Id>) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Returns the number of open connections; one in use is open, or is being made.
+    pub(crate) fn open_connections(&self) -> usize {
+        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        runtimes.iter().map(|(_, local)| local.open()).sum()
+    }
+
+    /// Returns the timeout of a request.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.request_timeout
+    }
+
+    /// Takes over idle connections that this runtime made.
+    pub(crate) fn take_over(&self, connections: impl IntoIterator<Item = PgConnection>) {
+        if let (None, Ok(local)) = (&self.user_pool, self.local()) {
+            connections.into_iter().for_each(|connection| local.put_back(OpenConnection::Own(connection)));
+        }
+    }
+
+    /// Runs one statement, which is a transaction of its own, within the request timeout. Returns
+    /// the answer once the server has reported the commit, not when the first row arrives. A
+    /// connection is closed if its request did not end in time.
+    ///
+    /// # Errors
+    /// `Unavailable` if it was certainly not executed, `Unknown` if it may have been.
+    pub(crate) async fn rows(&self, statement: &Statement, arguments: PgArguments) -> Result<Vec<PgRow>> {
+        self.rows_by(statement, arguments, now() + self.request_timeout).await
+    }
+
+    /// As [`rows`](Self::rows), until `end`.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows).
+    pub(crate) async fn rows_by(
+        &self,
+        statement: &Statement,
+        arguments: PgArguments,
+        end: Instant,
+    ) -> Result<Vec<PgRow>> {
+        let local = self.local()?;
+        let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request timeout");
+        let _permit = timeout_at(end, local.permits.acquire()).await.map_err(late)?;
+        let open = timeout_at(end, self.open(&local)).await;
+        let open = Some(open.map_err(|_| self.unconnected())??);
+        let mut under_way = UnderWay { open, pool: self, local: &local };
+        let (mut sent, began) = (false, now());
+        let answer = timeout_at(end, self.send(&mut under_way.open, statement, arguments, &mut sent)).await;
+        let open = under_way.end();
+        match answer {
+            Ok(Ok(rows)) => {
+                open.into_iter().for_each(|open| local.put_back(open));
+                Ok(rows)
+            }
+            Ok(Err(Failed { error, intact })) => {
+                if intact {
+                    open.into_iter().for_each(|open| local.put_back(open));
+                } else {
+                    local.idle().clear();
+                }
+                Err(error)
+            }
+            Err(_) => {
+                match open {
+                    // The request had little time, so its end says nothing about the connections.
+                    Some(OpenConnection::Own(connection))
+                        if self.begin.is_none() && began.elapsed() < self.request_timeout / 4 =>
+                    {
+                        local.keep(Idle { connection, since: None });
+                    }
+                    _ => local.idle().clear(),
+                }
+                let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
+                Err(Error::new(kind, "no answer within the request timeout"))
+            }
+        }
+    }
+
+    /// As [`rows_by`](Self::rows_by). On the engine's runtime it goes on by itself: a caller that
+    /// is not polled would keep a connection that the callers of other runtimes wait for.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows).
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it runs on the engine's runtime, until its caller drops it"
+    )]
+    pub(crate) async fn rows_of_call(
+        self: &Arc<Self>,
+        statement: &Statement,
+        arguments: PgArguments,
+        end: Instant,
+    ) -> Result<Vec<PgRow>> {
+        if !self.is_on_engine() {
+            return self.rows_by(statement, arguments, end).await;
+        }
+        let (pool, statement) = (Arc::clone(self), statement.clone());
+        let task = tokio::spawn(async move { pool.rows_by(&statement, arguments, end).await });
+        let mut request = Request(task);
+        let gone = |_| Error::new(ErrorKind::Unknown, "the engine's thread has ended");
+        (&mut request.0).await.map_err(gone)?
+    }
+
+    /// Sends a statement. Sets `sent` before the server may execute it.
+    async fn send(
+        &self,
+        open: &mut Option<OpenConnection>,
+        statement: &Statement,
+        arguments: PgArguments,
+        sent: &mut bool,
+    ) -> std::result::Result<Vec<PgRow>, Failed> {
+        let Some(connection) = open.as_mut().and_then(OpenConnection::connection) else {
+            return Err(Failed::gone());
+        };
+        let query = sqlx::query_with(statement.sql(), arguments);
+        if let Some(begin) = &self.begin {
+            raw_sql(begin.clone()).execute(&mut *connection).await.map_err(Failed::uncommitted)?;
+            let rows = query.persistent(false).fetch_all(&mut *connection).await;
+            let rows = match rows {
+                Ok(rows) => rows,
+                Err(error) => {
+                    let intact = error::leaves_connection(&error)
+                        && raw_sql("ROLLBACK").execute(&mut *connection).await.is_ok();
+                    return Err(Failed { intact, ..Failed::uncommitted(error) });
+                }
+            };
+            *sent = true;
+            raw_sql("COMMIT").execute(connection).await.map_err(Failed::sent)?;
+            return Ok(rows);
+        }
+        *sent = true;
+        let persistent = self.keeps_statements.load(Ordering::Relaxed);
+        let rows = query.persistent(persistent).fetch_all(&mut *connection).await.map_err(Failed::sent)?;
+        if persistent && connection.cached_statements_size() == 0 {
+            // If they were still prepared by name, each of them would stay on the server.
+            self.keeps_statements.store(false, Ordering::Relaxed);
+        }
+        Ok(rows)
+    }
+
+    /// Returns the error of a request for which no connection was made in time.
+    fn unconnected(&self) -> Error {
+        match self.user_pool() {
+            None => self.connector.unconnected(),
+            Some(_) => Error::new(ErrorKind::Unavailable, "the pool had no connection in time"),
+        }
+    }
+
+    async fn open(&self, local: &RuntimeConnections) -> Result<OpenConnection> {
+        if let Some(pool) = self.user_pool() {
+            return Ok(OpenConnection::User(UserConnection::acquire(pool).await?));
+        }
+        local.take_ended_attempts();
+        let idle = local.idle().pop();
+        if let Some(Idle { connection, since }) = idle {
+            if since.is_some_and(|since| now() - since < MAX_UNCHECKED_IDLE) {
+                return Ok(OpenConnection::Own(connection));
+            }
+            // Kept if the caller goes away during the ping.
+            let mut asked = UnderWay { open: Some(OpenConnection::Own(connection)), pool: self, local };
+            let pinged = match &mut asked.open {
+                Some(OpenConnection::Own(connection)) => {
+                    timeout(self.request_timeout / 4, self.connector.ask(connection)).await
+                }
+                _ => Ok(Ok(None)),
+            };
+            if let (Ok(Ok(None)), Some(open)) = (pinged, asked.end()) {
+                return Ok(open);
+            }
+            // A broken connection: the others are likely broken, too. After a caller went away it
+            // may only be a slow statement.
+            if since.is_some() {
+                local.idle().clear();
+            }
+        }
+        loop {
+            // Each caller makes one attempt at a time, and none while an earlier one is left over:
+            // there are never too many.
+            let left = local.attempts().pop();
+            let was_left = left.is_some();
+            let attempt = Some(left.unwrap_or_else(|| Attempt::begin(&self.connector)));
+            match (Awaited { attempt, local }).end().await {
+                Ok(Some(connection)) => return Ok(OpenConnection::Own(connection)),
+                Ok(None) => {}
+                // The attempt began earlier: its error may not apply any more.
+                Err(_) if was_left => self.connector.due().await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn local(&self) -> Result<Arc<RuntimeConnections>> {
+        let runtime = Handle::try_current()
+            .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
+            .id();
+        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, local)) = runtimes.iter().find(|(id, _)| *id == runtime) {
+            return Ok(Arc::clone(local));
+        }
+        runtimes.retain(|(_, local)| local.is_driven() || Arc::strong_count(local) > 1);
+        let local = Arc::new(RuntimeConnections::new(self.connections));
+        runtimes.push((runtime, Arc::clone(&local)));
+        Ok(local)
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("connector", &self.connector)
+            .field("request_timeout", &self.request_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

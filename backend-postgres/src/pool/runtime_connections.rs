@@ -1,0 +1,102 @@
+//! The connections of one runtime.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sqlx::PgConnection;
+use stanchion_core::clock::{Instant, now};
+use stanchion_core::runtime::RuntimeMark;
+use tokio::sync::Semaphore;
+
+use super::attempt::{Attempt, AttemptState};
+use crate::user_connection::UserConnection;
+
+/// The connections of one runtime, which drives them.
+pub(super) struct RuntimeConnections {
+    limit: usize,
+    /// Counts how many more connections may be in use.
+    pub(super) permits: Semaphore,
+    idle: Mutex<Vec<Idle>>,
+    /// Attempts to connect that no caller waits for at the moment.
+    attempts: Mutex<Vec<Attempt>>,
+    runtime: RuntimeMark,
+}
+
+pub(super) struct Idle {
+    pub(super) connection: PgConnection,
+    /// `None` after a request whose caller went away: its answer has not been read yet.
+    pub(super) since: Option<Instant>,
+}
+
+/// A connection in use.
+pub(super) enum OpenConnection {
+    Own(PgConnection),
+    User(UserConnection),
+}
+
+impl RuntimeConnections {
+    /// Makes at most `limit` connections of the runtime that this is called on.
+    pub(super) fn new(limit: usize) -> Self {
+        let (idle, attempts) = (Mutex::default(), Mutex::default());
+        Self { limit, permits: Semaphore::new(limit), idle, attempts, runtime: RuntimeMark::leave() }
+    }
+
+    /// Returns whether the runtime still drives its connections.
+    pub(super) fn is_driven(&self) -> bool {
+        self.runtime.is_there()
+    }
+
+    /// Returns the number of open connections; one in use is open, or is being made.
+    pub(super) fn open(&self) -> usize {
+        self.idle().len() + self.limit - self.permits.available_permits()
+    }
+
+    pub(super) fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn attempts(&self) -> MutexGuard<'_, Vec<Attempt>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over the connections of attempts that ended while no caller waited for them.
+    pub(super) fn take_ended_attempts(&self) {
+        let mut attempts = self.attempts();
+        for attempt in mem::take(&mut *attempts) {
+            match attempt.state() {
+                AttemptState::UnderWay(attempt) => attempts.push(attempt),
+                AttemptState::Made(connection, since) => {
+                    self.idle().push(Idle { connection, since: Some(since) });
+                }
+                AttemptState::Failed => {}
+            }
+        }
+    }
+
+    /// Puts a connection back after the end of its request.
+    pub(super) fn put_back(&self, open: OpenConnection) {
+        match open {
+            OpenConnection::Own(connection) => self.keep(Idle { connection, since: Some(now()) }),
+            OpenConnection::User(connection) => connection.give_back(),
+        }
+    }
+
+    /// Keeps a connection. A connection whose answer was not read yet is the last one to be used
+    /// again.
+    pub(super) fn keep(&self, connection: Idle) {
+        let mut idle = self.idle();
+        if idle.len() < self.limit {
+            let at = if connection.since.is_some() { idle.len() } else { 0 };
+            idle.insert(at, connection);
+        }
+    }
+}
+
+impl OpenConnection {
+    pub(super) fn connection(&mut self) -> Option<&mut PgConnection> {
+        match self {
+            Self::Own(connection) => Some(connection),
+            Self::User(connection) => connection.connection(),
+        }
+    }
+}
