@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stanchion_core::clock::timeout;
 use stanchion_core::engine::Namespaces;
 use stanchion_core::runtime::EngineThread;
+use stanchion_core::spi::Steps;
 use stanchion_core::{Capabilities, Error, Result};
 use tokio::runtime::Id;
 
@@ -16,7 +17,6 @@ use crate::migrate;
 use crate::opened::{CheckedServer, Opened, View};
 use crate::schema::Schema;
 use crate::session_settings::{Route, SessionSettings};
-use crate::steps::PostgresSteps;
 use crate::store::PostgresStore;
 use crate::wake::PostgresWake;
 
@@ -24,9 +24,9 @@ use crate::wake::PostgresWake;
 #[derive(Clone, Debug)]
 pub struct StepsOfStore {
     /// The steps for callers. Leases keep mutexes, too.
-    pub callers: Arc<PostgresSteps>,
+    pub callers: Arc<dyn Steps>,
     /// The same steps over connections of the engine's own, which are not connected yet.
-    pub own: Arc<PostgresSteps>,
+    pub own: Arc<dyn Steps>,
     /// The wake-ups, which are not connected yet.
     pub wake: Arc<PostgresWake>,
     /// What the store offers.

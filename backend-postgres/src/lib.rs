@@ -27,7 +27,6 @@ pub use address::TargetSessionAttrs;
 pub use config::PostgresBuilder;
 pub use connect::StepsOfStore;
 pub use migrate::schema_sql;
-pub use steps::PostgresSteps;
 pub use store::PostgresStore;
 pub use transaction::{LockInOptions, TransactionLock};
 pub use wake::PostgresWake;

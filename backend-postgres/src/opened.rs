@@ -6,11 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use sqlx::{PgConnection, Row};
 use stanchion_core::engine::{Background, Begun};
-#[cfg(feature = "bloom")]
-use stanchion_core::spi::BloomSteps;
-use stanchion_core::spi::{
-    Chore, GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource,
-};
+use stanchion_core::spi::{Chore, ProcessId, Steps, WakeSource};
 use stanchion_core::{Capabilities, MutexMode, Result, Ttl};
 use tokio::runtime::Id;
 
@@ -153,7 +149,7 @@ impl Opened {
         if let Some(ttl) = self.session_ttl() {
             let (steps, chore, count) =
                 session::sessions(&context, (&callers, &own), places, &self.connector, ttl);
-            mutexes = steps.map(|steps| Some(Arc::new(steps) as Arc<dyn PermitSteps>));
+            mutexes = steps.map(|steps| Some(Arc::new(steps) as Arc<dyn Steps>));
             chores.push(Arc::new(chore));
             self.counts().push(count);
         }
@@ -162,9 +158,9 @@ impl Opened {
         chores.push(sweep);
         let [for_callers, for_engine] = mutexes;
         let wake = self.capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-        let own = steps(&own, for_engine);
+        let own = steps(own, for_engine);
         let own = Background { wake, chores, shares_servers: true, ..Background::new(own) };
-        let (capabilities, callers) = (self.capabilities, steps(&callers, for_callers));
+        let (capabilities, callers) = (self.capabilities, steps(callers, for_callers));
         Begun { kept: context, capabilities, callers, own }
     }
 
@@ -227,22 +223,12 @@ async fn open_namespace(pool: &Pool, context: &Context, mode: MutexMode, ours: b
     check::namespace(&context.namespace, wanted, &mode, layout)
 }
 
-/// Returns all steps over one pool. `mutexes` replaces the steps of mutexes, if there is one.
-fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> Steps {
-    let rest = Arc::clone(steps) as Arc<dyn PermitSteps>;
-    let permits = match mutexes {
-        Some(mutexes) => Arc::new(Dispatch { mutexes, rest }),
-        None => rest,
-    };
-    let mut all = Steps::new(permits, steps.link().request_timeout());
-    all.groups = Some(Arc::clone(steps) as Arc<dyn GroupSteps>);
-    all.limits = Some(Arc::clone(steps) as Arc<dyn LimitSteps>);
-    all.listing = Some(Arc::clone(steps) as Arc<dyn ListSteps>);
-    #[cfg(feature = "bloom")]
-    {
-        all.bloom = Some(Arc::clone(steps) as Arc<dyn BloomSteps>);
+/// Returns the steps over one pool. `mutexes` replaces those of mutexes, if there is one.
+fn steps(steps: Arc<PostgresSteps>, mutexes: Option<Arc<dyn Steps>>) -> Arc<dyn Steps> {
+    match mutexes {
+        Some(mutexes) => Arc::new(Dispatch { mutexes, rest: steps }),
+        None => steps,
     }
-    all
 }
 
 #[async_trait]

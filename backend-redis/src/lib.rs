@@ -22,7 +22,6 @@ mod wake;
 
 pub use config::RedisBuilder;
 pub use fence::RedisFence;
-pub use steps::RedisSteps;
 pub use store::{RedisStore, StepsOfStore};
 pub use wake::RedisWake;
 

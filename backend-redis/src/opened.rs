@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::engine::{Background, Begun};
-use stanchion_core::spi::{ProcessId, WakeSource};
+use stanchion_core::spi::{ProcessId, Steps, WakeSource};
 use stanchion_core::{Capabilities, MutexMode, Result};
 
 use crate::check::{self, Demands, Expected};
@@ -26,6 +26,8 @@ pub(crate) struct Opened {
     durability: Durability,
     pub(crate) demands: Demands,
     survives_restart: Option<bool>,
+    /// Whether the lanes of all namespaces lead to the same server.
+    shares_servers: bool,
 }
 
 impl Opened {
@@ -58,8 +60,17 @@ impl Opened {
             check::same(callers, own, &keyspace, process).await?;
         }
         let scripts = Scripts::shared();
-        let opened =
-            Self { connections, expected, scripts, retention, durability, demands, survives_restart };
+        let shares_servers = routes.callers.has_all_stripes();
+        let opened = Self {
+            connections,
+            expected,
+            scripts,
+            retention,
+            durability,
+            demands,
+            survives_restart,
+            shares_servers,
+        };
         let steps = opened.steps(keyspace, process, routes);
         Ok((opened, steps))
     }
@@ -89,7 +100,7 @@ impl Opened {
             durability: self.durability,
             busy: Busy::new(),
         });
-        let steps = |route| Arc::new(RedisSteps::new(Arc::clone(&context), route));
+        let steps = |route| Arc::new(RedisSteps::new(Arc::clone(&context), route)) as Arc<dyn Steps>;
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
         capabilities.wait_groups = !self.demands.accept_eviction;
         capabilities.bloom_filters = cfg!(feature = "bloom") && !self.demands.accept_eviction;
@@ -107,7 +118,7 @@ impl Opened {
         let own = Background {
             wake,
             chores: self.connections.chores(),
-            shares_servers: callers.route().has_all_stripes(),
+            shares_servers: self.shares_servers,
             ..Background::new(own)
         };
         Begun { kept: (), capabilities, callers, own }

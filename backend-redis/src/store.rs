@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::engine::{Engine, Namespaces};
 use stanchion_core::runtime::EngineThread;
+use stanchion_core::spi::Steps;
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -15,7 +16,6 @@ use stanchion_core::{
 
 use crate::config::RedisBuilder;
 use crate::opened::Opened;
-use crate::steps::RedisSteps;
 use crate::wake::RedisWake;
 
 /// All primitives on a Redis server, on the primary that sentinels announce, or on a cluster.
@@ -43,9 +43,9 @@ pub struct RedisStore {
 #[derive(Clone, Debug)]
 pub struct StepsOfStore {
     /// The steps for callers.
-    pub callers: Arc<RedisSteps>,
+    pub callers: Arc<dyn Steps>,
     /// The same steps over a connection of the engine's own, which is not connected yet.
-    pub own: Arc<RedisSteps>,
+    pub own: Arc<dyn Steps>,
     /// The wake-ups, which are not connected yet.
     pub wake: Arc<RedisWake>,
     /// What the store offers.

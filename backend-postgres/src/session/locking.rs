@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now, timeout_at};
-use stanchion_core::spi::{Acquire, Acquired, Answers, PermitSteps, refused};
+use stanchion_core::spi::{Acquire, Acquired, Answers, refused};
 use stanchion_core::{Error, ErrorKind, Result};
 
 use super::attempts::TryOutcome;
@@ -154,7 +154,7 @@ impl SessionSteps {
     ) -> Vec<Outcome> {
         let requests: Vec<Acquire> = asks.iter().map(|ask| (*ask).clone()).collect();
         let until = *queue_deadline.get_or_insert_with(|| end.min(now() + MAXIMUM_QUEUE_DELAY));
-        let joined = timeout_at(until, self.places.acquire(&requests)).await;
+        let joined = timeout_at(until, self.places.acquire(&requests, self.deadline())).await;
         let answers = joined.unwrap_or_else(|_| refused(requests.len(), &unknown()));
         self.lock_sessions.with(|state| {
             let outcome =

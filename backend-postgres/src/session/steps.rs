@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{Instant, now, timeout_at};
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Purpose,
-    Release, Renew, refused,
+    self, Acquire, Acquired, Answers, Cancel, Force, Kept, Lane, Object, Polled, Purpose, Release, Renew,
+    Request, RequestKind, Response, Steps, Usage, by, refused, responses,
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result, Ticket};
 
@@ -18,8 +18,8 @@ use super::inspect::PeerSessions;
 use super::lock_sessions::LockSessions;
 use super::messages::SessionId;
 use super::reply::{Reply, unknown, wait_for_reply};
-use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Halves;
+use crate::steps::{PostgresSteps, objects, owned};
 
 /// Number of lanes that names are spread over.
 const LANE_COUNT: u64 = 8;
@@ -71,8 +71,8 @@ impl SessionSteps {
     }
 
     /// Acquires turns. A turn that is certainly neither granted nor waiting is removed.
-    async fn acquire_turns(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        let answers = self.turns.acquire(batch).await;
+    async fn acquire_turns(&self, batch: &[Acquire], end: Instant) -> Answers<Acquired> {
+        let answers = self.turns.acquire(batch, end).await;
         self.lock_sessions.with(|state| {
             for (ask, answer) in batch.iter().zip(&answers) {
                 state.places.turn_answered(ask, answer);
@@ -81,14 +81,14 @@ impl SessionSteps {
         answers
     }
 
-    async fn release_turns(&self, batch: &[Release]) -> Answers<Kept> {
-        let answers = self.turns.release(batch).await;
+    async fn release_turns(&self, batch: &[Release], end: Instant) -> Answers<Kept> {
+        let answers = self.turns.release(batch, end).await;
         self.forget_turns(batch.iter().map(|ask| ask.ticket).zip(&answers));
         answers
     }
 
-    async fn cancel_turns(&self, batch: &[Cancel]) -> Answers<()> {
-        let answers = self.turns.cancel(batch).await;
+    async fn cancel_turns(&self, batch: &[Cancel], end: Instant) -> Answers<()> {
+        let answers = self.turns.cancel(batch, end).await;
         self.forget_turns(batch.iter().map(|ask| ask.ticket).zip(&answers));
         answers
     }
@@ -138,7 +138,7 @@ impl SessionSteps {
             (replies, placed.cloned().collect::<Vec<_>>())
         });
         let cancelled =
-            async { if places.is_empty() { Vec::new() } else { self.places.cancel(&places).await } };
+            async { if places.is_empty() { Vec::new() } else { self.places.cancel(&places, end).await } };
         let (cancelled, ended) = tokio::join!(cancelled, wait_for_replies(replies, end));
         let mut failed: Vec<(Ticket, Error)> = Vec::new();
         self.lock_sessions.with(|state| {
@@ -159,14 +159,14 @@ impl SessionSteps {
     }
 
     /// Merges the poll of turns of this process into the answers.
-    async fn polled_turns(&self, batch: &[Object], answers: &mut Answers<Polled>) {
+    async fn polled_turns(&self, batch: &[Object], answers: &mut Answers<Polled>, end: Instant) {
         let waited = self.lock_sessions.with(|state| state.places.turn_names());
         let waited: Vec<usize> = (0..batch.len()).filter(|at| waited.contains(&batch[*at].name)).collect();
         if waited.is_empty() {
             return;
         }
         let objects: Vec<_> = waited.iter().map(|at| batch[*at].clone()).collect();
-        for (at, turns) in waited.into_iter().zip(self.turns.poll(&objects).await) {
+        for (at, turns) in waited.into_iter().zip(self.turns.poll(&objects, end).await) {
             match (&mut answers[at], turns) {
                 (Ok(places), Ok(turns)) => {
                     self.lock_sessions.with(|state| state.places.add_orphans(&batch[at].name, &turns.ready));
@@ -199,20 +199,66 @@ impl SessionSteps {
 }
 
 #[async_trait]
-impl PermitSteps for SessionSteps {
+impl Steps for SessionSteps {
     /// Requests of all lanes leave in the same statements, so that names need not wait for each
     /// other here.
-    fn lane(&self, object: &Object) -> usize {
+    fn lane(&self, request: &Request) -> Lane {
         let mut hasher = DefaultHasher::new();
-        object.name.as_str().hash(&mut hasher);
-        usize::try_from(hasher.finish() % LANE_COUNT).unwrap_or_default()
+        request.object().map(|object| object.name.as_str()).hash(&mut hasher);
+        let server = usize::try_from(hasher.finish() % LANE_COUNT).unwrap_or_default();
+        Lane::of_kind(server, request)
     }
 
-    fn exchange_lane(&self, _: &Object) -> Option<usize> {
-        None
+    async fn send(&self, batch: &[Request], end: Instant) -> Answers<Response> {
+        by(batch, Request::kind, |kind, entries| self.send_kind(kind, entries, end)).await
     }
 
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+    fn request_timeout(&self) -> Duration {
+        self.lock_sessions.request_timeout
+    }
+}
+
+impl SessionSteps {
+    async fn send_kind(&self, kind: RequestKind, entries: Vec<&Request>, end: Instant) -> Answers<Response> {
+        use RequestKind as K;
+
+        let of = &entries[..];
+        match kind {
+            K::Acquire => responses::<Acquire>(self.acquire(&owned(of), end).await),
+            K::Renew => responses::<Renew>(self.renew(&owned(of), end).await),
+            K::Release => responses::<Release>(self.release(&owned(of), end).await),
+            K::Cancel => responses::<Cancel>(self.cancel(&owned(of), end).await),
+            K::Poll => responses::<spi::Poll>(self.poll(&objects(of), end).await),
+            K::KeepPlaces => responses::<spi::KeepPlaces>(self.keep_places(&objects(of), end).await),
+            _ => {
+                let mut answers = Vec::with_capacity(of.len());
+                for request in of {
+                    answers.push(Box::pin(self.send_one(request, end)).await);
+                }
+                answers
+            }
+        }
+    }
+
+    async fn send_one(&self, request: &Request, end: Instant) -> Result<Response> {
+        match request {
+            Request::Attach(_) => unsupported("a database session cannot give its lock to another"),
+            Request::Resize(_) => unsupported("a mutex has no limit"),
+            Request::Inspect(inspect) => self.inspect(&inspect.object, end).await.map(Response::Inspect),
+            Request::Total(total) => {
+                let inspection = self.inspect(&total.object, end).await?;
+                let weight = inspection.holders.iter().map(|holder| u64::from(holder.weight)).sum();
+                Ok(Response::Total(Usage::new(weight, inspection.limit)))
+            }
+            Request::ForceRelease(request) => {
+                self.force(&request.object, request.force, end).await.map(Response::ForceRelease)
+            }
+            Request::Ping(_) => self.peers.ping().await.map(Response::Ping),
+            other => Err(other.unsupported()),
+        }
+    }
+
+    pub(super) async fn acquire(&self, batch: &[Acquire], end: Instant) -> Answers<Acquired> {
         self.lock_sessions.with(|state| {
             for ask in batch.iter().filter(|ask| ask.purpose == Purpose::Transaction) {
                 state.places.add_turn(ask);
@@ -221,72 +267,68 @@ impl PermitSteps for SessionSteps {
         self.split_turns(
             batch,
             |ask| ask.ticket,
-            |steps, turns| Box::pin(steps.acquire_turns(turns)),
+            move |steps, turns| Box::pin(steps.acquire_turns(turns, end)),
             |steps, rest| Box::pin(async { steps.lock(&rest.iter().collect::<Vec<_>>()).await }),
         )
         .await
     }
 
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
+    pub(super) async fn renew(&self, batch: &[Renew], end: Instant) -> Answers<Kept> {
         self.split_turns(
             batch,
             |ask| ask.ticket,
-            |steps, turns| steps.turns.renew(turns),
+            move |steps, turns| Box::pin(steps.turns.renew(turns, end)),
             |steps, rest| Box::pin(steps.renew_holds(rest)),
         )
         .await
     }
 
-    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+    pub(super) async fn release(&self, batch: &[Release], end: Instant) -> Answers<Kept> {
         self.split_turns(
             batch,
             |ask| ask.ticket,
-            |steps, turns| Box::pin(steps.release_turns(turns)),
+            move |steps, turns| Box::pin(steps.release_turns(turns, end)),
             |steps, rest| Box::pin(steps.release_locks(rest)),
         )
         .await
     }
 
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+    pub(super) async fn cancel(&self, batch: &[Cancel], end: Instant) -> Answers<()> {
         self.split_turns(
             batch,
             |ask| ask.ticket,
-            |steps, turns| Box::pin(steps.cancel_turns(turns)),
+            move |steps, turns| Box::pin(steps.cancel_turns(turns, end)),
             |steps, rest| Box::pin(steps.cancel_locks(rest)),
         )
         .await
     }
 
-    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
+    pub(super) async fn poll(&self, batch: &[Object], end: Instant) -> Answers<Polled> {
         let mut answers = match self.open_failure() {
             Some(failure) => refused(batch.len(), &failure),
-            None => self.places.poll(batch).await,
+            None => self.places.poll(batch, end).await,
         };
         self.apply_polled(batch.iter().zip(answers.iter_mut().map(|answer| answer.as_mut().ok())));
-        self.polled_turns(batch, &mut answers).await;
+        self.polled_turns(batch, &mut answers, end).await;
         answers
     }
 
-    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+    pub(super) async fn keep_places(&self, batch: &[Object], end: Instant) -> Answers<Option<Polled>> {
         if let Some(failure) = self.open_failure() {
             return refused(batch.len(), &failure);
         }
         if self.lock_sessions.with(|state| state.places.has_turns()) {
-            return self.poll(batch).await.into_iter().map(|answer| answer.map(Some)).collect();
+            return self.poll(batch, end).await.into_iter().map(|answer| answer.map(Some)).collect();
         }
-        let mut answers = self.places.keep_places(batch).await;
+        let mut answers = self.places.keep_places(batch, end).await;
         let polled = answers.iter_mut().map(|answer| answer.as_mut().ok().and_then(Option::as_mut));
         self.apply_polled(batch.iter().zip(polled));
         answers
     }
 
-    async fn attach(&self, _: &Attach) -> Result<Option<Attached>> {
-        unsupported("a database session cannot give its lock to another")
-    }
-
-    async fn inspect(&self, object: &Object) -> Result<Inspection> {
+    pub(super) async fn inspect(&self, object: &Object, end: Instant) -> Result<Inspection> {
         let (queue, mut holders) = tokio::try_join!(
-            self.places.inspect(object),
+            self.places.inspect(object, end),
             self.peers.holders(&self.lock_sessions, &object.name)
         )?;
         let leaving = self.lock_sessions.with(|state| state.places.leaving.count(&object.name));
@@ -295,21 +337,11 @@ impl PermitSteps for SessionSteps {
         Ok(Inspection::new(holders, queue.waiters.saturating_sub(leaving), Some(1)))
     }
 
-    async fn resize(&self, _: &Object, _: u32) -> Result<()> {
-        unsupported("a mutex has no limit")
-    }
-
-    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
-        let turns = self.turns.force(object, force).await?;
+    pub(super) async fn force(&self, object: &Object, force: Force, end: Instant) -> Result<u32> {
+        let turns = self.turns.force(object, force, end).await?;
         Ok(turns + self.peers.force(&self.lock_sessions, &object.name, force).await?)
     }
 
-    async fn ping(&self) -> Result<()> {
-        self.peers.ping().await
-    }
-}
-
-impl SessionSteps {
     fn forget_turns<'a, A: 'a>(&self, ended: impl Iterator<Item = (Ticket, &'a Result<A>)>) {
         self.lock_sessions.with(|state| {
             for (ticket, _) in ended.filter(|(_, answer)| answer.is_ok()) {

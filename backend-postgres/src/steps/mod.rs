@@ -25,7 +25,8 @@ use async_trait::async_trait;
 use stanchion_core::Result;
 use stanchion_core::clock::Instant;
 use stanchion_core::spi::{
-    self, Answers, Ask, Lane, Object, ProcessId, Request, RequestKind, Response, Steps, by, contents, responses,
+    self, Answers, Ask, Lane, Object, ProcessId, Request, RequestKind, Response, Steps, by, contents,
+    responses,
 };
 
 use self::call::Statements;
@@ -38,7 +39,7 @@ use crate::pool::Pool;
 
 /// The steps of all primitives over one link.
 #[derive(Clone, Debug)]
-pub struct PostgresSteps {
+pub(crate) struct PostgresSteps {
     context: Arc<Context>,
     link: Arc<Pool>,
     statements: Arc<Statements>,
@@ -76,12 +77,12 @@ impl PostgresSteps {
 }
 
 /// Copies the contents of requests of one kind.
-fn owned<A: Ask>(entries: &[&Request]) -> Vec<A> {
+pub(crate) fn owned<A: Ask>(entries: &[&Request]) -> Vec<A> {
     contents(entries).into_iter().cloned().collect()
 }
 
 /// The objects of requests.
-fn objects(entries: &[&Request]) -> Vec<Object> {
+pub(crate) fn objects(entries: &[&Request]) -> Vec<Object> {
     entries.iter().filter_map(|request| request.object()).cloned().collect()
 }
 

@@ -3,8 +3,8 @@
 use sqlx::postgres::PgRow;
 use stanchion_core::clock::Instant;
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, Polled, Purpose, Release,
-    Renew, Usage, inspect_in_parts, refused,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, Polled, Purpose,
+    Release, Renew, Usage, inspect_in_parts, refused,
 };
 use stanchion_core::{Inspection, Result, Ttl};
 

@@ -10,8 +10,8 @@ use stanchion_core::spi::{Object, ProcessId};
 use stanchion_core::{Error, FencingToken, Name, Result, Ticket, Ttl};
 
 use super::PostgresSteps;
-use super::locked::patience;
 use super::call::{StatementArguments, column, ticket, uuid};
+use super::locked::patience;
 use crate::context::{Context, micros};
 use crate::hints;
 
@@ -119,7 +119,8 @@ impl PostgresSteps {
             .with(&*self.context.namespace)
             .with(ended.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())
             .with(ended.iter().map(|(_, ticket)| uuid(*ticket)).collect::<Vec<_>>());
-        let left: Vec<Uuid> = column(&self.row(&self.statements.forget, arguments, self.request_end()).await?, 0)?;
+        let left: Vec<Uuid> =
+            column(&self.row(&self.statements.forget, arguments, self.request_end()).await?, 0)?;
         Ok(left.into_iter().map(ticket).collect())
     }
 

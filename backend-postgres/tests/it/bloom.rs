@@ -14,7 +14,7 @@ use crate::filters::{Filter, all, large, says, small};
 use stanchion_conformance::support::pause;
 use stanchion_core::Ticket;
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::spi::{Steps, CHUNK_BYTES, ChunkRead, Merged, Probed, Survey, Surveyed};
+use stanchion_core::spi::{CHUNK_BYTES, ChunkRead, FilterState, Merged, Probed, Steps, Surveyed};
 use stanchion_testbed::servers::PostgresServer;
 use tokio::task::JoinSet;
 
@@ -27,7 +27,7 @@ async fn b1_b4_items_of_many_pages_are_found_and_have_the_bits_of_the_layout() {
     let server = server();
     let mut filter = Filter::new(&server, large()).await;
     let (odd, even): (Vec<u32>, Vec<u32>) = (0..4_000).partition(|item| item % 2 == 1);
-    assert!(matches!(filter.contains(&odd).await, Probed::Empty { life: None }));
+    assert!(matches!(filter.contains(&odd).await, Probed::Empty { record: None }));
     for items in odd.chunks(1_000) {
         assert_eq!(says(&filter.insert(items).await), vec![true; 1_000]);
     }
@@ -40,7 +40,9 @@ async fn b1_b4_items_of_many_pages_are_found_and_have_the_bits_of_the_layout() {
         expected[usize::try_from(position / 8).unwrap()] |= 0x80 >> (position % 8);
     }
     assert!(filter.bits().await == expected);
-    let Surveyed::Live(Survey { terms, bits_set, .. }) = filter.survey().await else { panic!("a filter") };
+    let Surveyed::Live(FilterState { terms, bits_set, .. }) = filter.survey().await else {
+        panic!("a filter")
+    };
     assert_eq!(terms, filter.terms);
     assert_eq!(bits_set, expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
 }
@@ -87,12 +89,12 @@ async fn b3_a_request_that_is_sent_again_is_answered_as_the_first_time() {
     );
     assert_eq!(all(filter.steps.probe(id, &calls).await), told);
     // Also if the filter was cleared in the meantime.
-    let life = filter.clear().await;
+    let record = filter.clear().await;
     let again = all(filter.steps.probe(id, &calls).await);
     assert_eq!((&again[0], &again[1], &again[3]), (&told[0], &told[1], &told[3]));
-    assert!(matches!(filter.contains(&[1]).await, Probed::Empty { life: cleared } if cleared == life));
+    assert!(matches!(filter.contains(&[1]).await, Probed::Empty { record: cleared } if cleared == record));
     // A later request of the lane came before.
-    let mut late = Filter { number: 9, lane: id.lane, ..Filter::new(&server, small()).await };
+    let mut late = Filter { number: 9, lane: id.sequence, ..Filter::new(&server, small()).await };
     late.insert(&[7]).await;
     let refused = filter.steps.probe(id, &[filter.inserting(&[8])]).await;
     assert!(refused[0].is_err(), "{refused:?}");
@@ -171,12 +173,12 @@ async fn b5_a_filter_ends_as_a_whole_and_another_begins() {
     assert!(first.ends.is_some());
     assert_eq!(says(&filter.contains(&[1]).await), [true]);
     pause(ttl).await;
-    assert_eq!(filter.contains(&[1]).await, Probed::Empty { life: None });
+    assert_eq!(filter.contains(&[1]).await, Probed::Empty { record: None });
     assert_eq!(filter.survey().await, Surveyed::Empty(None));
     assert_eq!(filter.read(0).await, ChunkRead::Empty);
     assert_eq!(says(&filter.insert(&[2]).await), [true]);
     assert_eq!(says(&filter.contains(&[1, 2]).await), [false, true]);
-    filter.known = None;
+    filter.seen = None;
     assert_ne!(filter.see().await.generation, first.generation);
 }
 
@@ -186,15 +188,15 @@ async fn b5_a_cleared_filter_is_empty_and_keeps_its_generation() {
     let mut filter = Filter::new(&server, large()).await;
     assert_eq!(filter.clear().await, None);
     filter.insert(&[1]).await;
-    let life = filter.see().await;
+    let record = filter.see().await;
     let cleared = filter.clear().await.unwrap();
-    assert_eq!(cleared.generation, life.generation);
+    assert_eq!(cleared.generation, record.generation);
     assert!(cleared.ends.is_some());
-    assert_eq!(filter.contains(&[1]).await, Probed::Empty { life: Some(cleared) });
+    assert_eq!(filter.contains(&[1]).await, Probed::Empty { record: Some(cleared) });
     assert_eq!(filter.survey().await, Surveyed::Empty(Some(cleared)));
     assert_eq!(filter.read(0).await, ChunkRead::Empty);
     assert_eq!(says(&filter.insert(&[2]).await), [true]);
-    assert_eq!(filter.see().await, life, "it does not end any more");
+    assert_eq!(filter.see().await, record, "it does not end any more");
     assert_eq!(says(&filter.contains(&[1, 2]).await), [false, true]);
 }
 
@@ -222,7 +224,7 @@ async fn b6_what_is_lost_is_not_taken_for_what_was_not_inserted() {
             assert_eq!(filter.merge(0, vec![255; 131_072]).await, Merged::Lost, "{loss}");
         }
         filter.clear().await;
-        filter.known = None;
+        filter.seen = None;
         assert_eq!(says(&filter.insert(&[1]).await), [true], "{loss}");
     }
 }
@@ -250,7 +252,7 @@ async fn b4_what_one_filter_exports_another_takes_in() {
     let made = Filter::named(&server, "made", small()).await;
     assert!(matches!(made.merge(0, Vec::new()).await, Merged::Done(_)));
     assert_eq!(made.read(0).await, ChunkRead::Bytes(Vec::new()));
-    assert!(matches!(made.survey().await, Surveyed::Live(Survey { bits_set: 0, .. })));
+    assert!(matches!(made.survey().await, Surveyed::Live(FilterState { bits_set: 0, .. })));
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ pub(crate) struct Context {
 /// If a key of a name holds a value of another type, a request about that name alone, or one that acquires, ends with
 /// `InvalidArgument` naming the key. In other batches the holds of such a name count as gone.
 #[derive(Debug)]
-pub struct RedisSteps {
+pub(crate) struct RedisSteps {
     context: Arc<Context>,
     route: Route,
 }

@@ -13,7 +13,7 @@ use crate::common::*;
 use crate::filters::*;
 use stanchion_conformance::support::{definite, within};
 use stanchion_core::ErrorKind;
-use stanchion_core::spi::{Steps, Merged, Probe, ProbeItems, Probed};
+use stanchion_core::spi::{Merged, Probe, ProbeItems, Probed, Steps};
 use stanchion_testbed::servers::RedisOptions;
 
 /// A capacity that takes 12 pages of 1 MiB, the last one shorter.
@@ -49,12 +49,12 @@ async fn b3_a_filter_of_very_many_pages_begins_them_in_several_requests() {
     let (first, more) = (items("a", 500), items("a", 600));
     let (id, call) = (filter.next_id(), filter.insertion(&first));
     let told = filter.send_as(id, call.clone()).await.unwrap();
-    let Probed::Told { answers, life } = &told else { panic!("{told:?}") };
+    let Probed::Told { answers, record } = &told else { panic!("{told:?}") };
     assert!(answers.iter().all(|new| *new));
     assert_eq!(filter.send_as(id, call).await.unwrap(), told, "a retry");
     assert_eq!(
         (fixture.keys().await.len(), ends_of(&fixture, &filter).await),
-        (81, vec![life.ends.unwrap(), life.ends.unwrap() + 60_000])
+        (81, vec![record.ends.unwrap(), record.ends.unwrap() + 60_000])
     );
     let news = filter.insert(&more).await;
     assert_eq!(news, [vec![false; 500], vec![true; 100]].concat());
@@ -80,8 +80,8 @@ async fn b3_of_equal_items_the_first_is_new() {
         let told = filter.steps.probe(id, &calls).await.into_iter().map(Result::unwrap);
         let expected: [&[bool]; 5] = [&[false], &[true], &[false, true], &[true, false], &[]];
         for (probed, expected) in told.zip(expected) {
-            let life = filter.life();
-            assert_eq!(probed, Probed::Told { answers: expected.to_vec(), life });
+            let record = filter.record();
+            assert_eq!(probed, Probed::Told { answers: expected.to_vec(), record });
         }
     }
 }
@@ -139,8 +139,8 @@ async fn b5_other_terms_are_told_and_nothing_is_done() {
     for (capacity, rate, ttl) in [(1_001, 0.01, None), (1_000, 0.02, None), (1_000, 0.01, Some(60))] {
         let mut other = Filter::new(&fixture, "f", capacity, rate).await;
         other.terms.ttl = ttl.map(Duration::from_secs);
-        for known in [None, filter.known] {
-            other.known = known;
+        for seen in [None, filter.seen] {
+            other.seen = seen;
             for call in [other.insertion(&items("b", 50)), other.question(&item("a"))] {
                 assert_eq!(other.probe(call).await, Probed::Mismatch { stored: filter.terms });
             }
@@ -157,16 +157,16 @@ async fn b4_pieces_are_merged_bit_by_bit() {
     let (mut from, mut into) =
         (Filter::new(&fixture, "from", MANY, 0.01).await, Filter::new(&fixture, "into", MANY, 0.01).await);
     let merged = into.steps.merge(&into.piece(0, Vec::new())).await.unwrap();
-    let Merged::Done(life) = merged else { panic!("{merged:?}") };
+    let Merged::Done(record) = merged else { panic!("{merged:?}") };
     assert_eq!(fixture.keys().await.len(), 1, "only the record");
-    into.known = Some(life);
+    into.seen = Some(record);
     from.insert(&items("a", 500)).await;
     into.insert(&items("b", 500)).await;
     for _ in 0..2 {
         let bytes = from.bytes().await;
         for (chunk, bytes) in bytes.chunks(1 << 17).enumerate() {
             let piece = into.piece(chunk as u64, bytes.to_vec());
-            assert_eq!(into.steps.merge(&piece).await.unwrap(), Merged::Done(life));
+            assert_eq!(into.steps.merge(&piece).await.unwrap(), Merged::Done(record));
         }
     }
     let both = into.image(&[items("a", 500), items("b", 500)].concat());
@@ -190,6 +190,6 @@ async fn b3_a_batch_is_few_calls_of_the_server() {
         assert!(made <= calls + 1, "{made} calls for {size} items");
     }
     let ask = ProbeItems::Contains(Vec::new());
-    let nothing = Probe { of: filter.opening(), ask };
+    let nothing = Probe { id: RequestId::NONE, of: filter.opening(), items: ask };
     assert!(matches!(filter.probe(nothing).await, Probed::Told { answers, .. } if answers.is_empty()));
 }

@@ -18,7 +18,7 @@ use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
 const ITEMS: usize = 400;
 /// One of this many replies to scripts is lost. The number is even: where the proxy changes the text of a script, its hash
-/// is never known, and only each second request is executed.
+/// is never seen, and only each second request is executed.
 const LOST: u64 = 4;
 
 /// Connects to this URL and opens a filter with room for all items.

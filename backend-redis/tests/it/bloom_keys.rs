@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use crate::filters::*;
-use stanchion_core::spi::{Steps, ChunkRead, Merged, Probed, Surveyed};
+use stanchion_core::spi::{ChunkRead, Merged, Probed, Steps, Surveyed};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::time::sleep;
 
@@ -23,7 +23,7 @@ async fn b5_all_keys_of_a_filter_expire_at_one_instant() {
     let fixture = Fixture::shared();
     let mut filter = Filter::new(&fixture, "f", MANY, 0.01).await.living(Duration::from_secs(8));
     filter.insert(&items("a", 1)).await;
-    let ends = filter.life().ends.unwrap();
+    let ends = filter.record().ends.unwrap();
     // The record stays for retries that may still come.
     assert_eq!(ends_of(&fixture, &filter).await, [ends, ends + 60_000]);
     // The same holds for pages that are begun later, for merges, and for answers to other lanes.
@@ -32,15 +32,15 @@ async fn b5_all_keys_of_a_filter_expire_at_one_instant() {
     filter.steps.merge(&filter.piece(3, vec![255; 10])).await.unwrap();
     assert_eq!(fixture.keys().await.len(), 13);
     assert_eq!(ends_of(&fixture, &filter).await, [ends, ends + 60_000]);
-    assert_eq!(filter.life().ends, Some(ends));
+    assert_eq!(filter.record().ends, Some(ends));
     sleep(Duration::from_millis(8_100)).await;
     let question = filter.question(&items("a", 1));
-    assert_eq!(filter.probe(question).await, Probed::Empty { life: None }, "the filter ended in due time");
+    assert_eq!(filter.probe(question).await, Probed::Empty { record: None }, "the filter ended in due time");
     let [record]: [String; 1] = fixture.keys().await.try_into().unwrap();
-    let before = filter.life().generation;
+    let before = filter.record().generation;
     filter.terms.ttl = None;
     assert_eq!(filter.insert(&items("a", 1)).await, [true]);
-    assert_ne!(filter.life().generation, before);
+    assert_ne!(filter.record().generation, before);
     let fields: u64 = filter.raw("HLEN", &record).await;
     let keys = fixture.keys().await.len() as u64;
     assert_eq!(fields, keys + 2, "the filter, its pages, and the answers to two lanes");
@@ -80,7 +80,7 @@ async fn b5_a_cleared_filter_keeps_its_generation_and_nothing_else() {
     let mut filter = Filter::new(&fixture, "f", MANY, 0.01).await.living(Duration::from_secs(600));
     assert_eq!(filter.steps.clear(&filter.object).await.unwrap(), None);
     filter.insert(&items("a", 100)).await;
-    let generation = filter.life().generation;
+    let generation = filter.record().generation;
     for _ in 0..2 {
         let cleared = filter.steps.clear(&filter.object).await.unwrap().unwrap();
         assert_eq!(cleared.generation, generation);
@@ -91,13 +91,13 @@ async fn b5_a_cleared_filter_keeps_its_generation_and_nothing_else() {
     let left: u64 = filter.raw("PTTL", &record).await;
     assert!((86_000_000..=86_460_000).contains(&left), "{left} ms");
     let (question, chunk) =
-        (filter.question(&item("a")), filter.steps.read(&filter.object, filter.known, 0).await);
-    let Probed::Empty { life: Some(life) } = filter.probe(question).await else { panic!("not empty") };
-    assert_eq!((life.generation, chunk.unwrap()), (generation, ChunkRead::Empty));
+        (filter.question(&item("a")), filter.steps.read(&filter.object, filter.seen, 0).await);
+    let Probed::Empty { record: Some(record) } = filter.probe(question).await else { panic!("not empty") };
+    assert_eq!((record.generation, chunk.unwrap()), (generation, ChunkRead::Empty));
     // Other terms are allowed now.
     filter.terms.ttl = None;
     assert_eq!(filter.insert(&items("a", 2)).await, [true, true]);
-    assert_eq!((filter.life().generation, filter.life().ends), (generation, None));
+    assert_eq!((filter.record().generation, filter.record().ends), (generation, None));
     let left: i64 = filter.raw("PTTL", &record).await;
     assert_eq!(left, -1);
     assert!(filter.bytes().await == filter.image(&items("a", 2)));
@@ -114,8 +114,8 @@ async fn b6_a_record_that_is_gone_was_lost() {
     for call in [filter.question(&item("a0")), filter.insertion(&item("a0"))] {
         assert_eq!(filter.probe(call).await, Probed::Lost);
     }
-    assert_eq!(filter.steps.survey(&filter.object, filter.known).await.unwrap(), Surveyed::Lost);
-    assert_eq!(filter.steps.read(&filter.object, filter.known, 0).await.unwrap(), ChunkRead::Lost);
+    assert_eq!(filter.steps.survey(&filter.object, filter.seen).await.unwrap(), Surveyed::Lost);
+    assert_eq!(filter.steps.read(&filter.object, filter.seen, 0).await.unwrap(), ChunkRead::Lost);
     assert_eq!(filter.steps.merge(&filter.piece(0, vec![1])).await.unwrap(), Merged::Lost);
     // A handle that never saw the record begins anew, and what is left of the old bits does not count.
     let mut other = filter.other_handle();
@@ -123,9 +123,9 @@ async fn b6_a_record_that_is_gone_was_lost() {
     assert!(other.bytes().await == other.image(&items("a", 50)));
     let question = filter.question(&item("a0"));
     assert_eq!(filter.probe(question).await, Probed::Lost, "another generation");
-    let mut life = filter.life();
-    life.ends = Some(1);
-    filter.known = Some(life);
+    let mut record = filter.record();
+    record.ends = Some(1);
+    filter.seen = Some(record);
     assert_eq!(
         filter.contains(&item("a0")).await,
         [true],
@@ -142,13 +142,13 @@ async fn b6_a_page_that_is_gone_was_lost_until_the_filter_is_cleared() {
     for damage in ["DEL", "SET"] {
         let arguments = if damage == "DEL" { vec![&*page] } else { vec![&*page, "short"] };
         let _: redis::Value = filter.raw(damage, arguments).await;
-        for mut handle in [filter.other_handle(), Filter { known: filter.known, ..filter.other_handle() }] {
+        for mut handle in [filter.other_handle(), Filter { seen: filter.seen, ..filter.other_handle() }] {
             for call in [handle.question(&items("a", 100)), handle.insertion(&items("a", 100))] {
                 assert_eq!(handle.probe(call).await, Probed::Lost, "{damage}");
             }
         }
         let of_page = 3 * 8;
-        let read = filter.steps.read(&filter.object, filter.known, of_page).await.unwrap();
+        let read = filter.steps.read(&filter.object, filter.seen, of_page).await.unwrap();
         assert_eq!(read, ChunkRead::Lost);
         let merged = filter.steps.merge(&filter.piece(of_page, vec![1])).await.unwrap();
         assert_eq!(merged, Merged::Lost);

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::common::deployment::{least_rights, rights_of_filters};
 use crate::common::*;
 use crate::filters::*;
-use stanchion_core::spi::{Steps, Merged};
+use stanchion_core::spi::{Merged, Steps};
 use stanchion_core::{Error, ErrorKind};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::RedisOptions;
@@ -47,7 +47,7 @@ async fn attempt(filter: &mut Filter, needs: Needs) -> Result<(), Error> {
             filter.send_as(id, call).await.map(drop)
         }
         Needs::Merge => filter.steps.merge(&filter.piece(0, vec![255])).await.map(drop),
-        Needs::Read => filter.steps.read(&filter.object, filter.known, 0).await.map(drop),
+        Needs::Read => filter.steps.read(&filter.object, filter.seen, 0).await.map(drop),
     }
 }
 

@@ -106,10 +106,8 @@ async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
     server.restart().unwrap();
     let watch = Stopwatch::start();
     loop {
-        let answer = stanchion_core::spi::Steps::acquire(
-            process.callers.as_ref(),
-            std::slice::from_ref(&request),
-        );
+        let answer =
+            stanchion_core::spi::Steps::acquire(process.callers.as_ref(), std::slice::from_ref(&request));
         match answer.await.remove(0) {
             Ok(answer) => {
                 let expected = stanchion_core::spi::Acquired::Granted { token, limit: 1, epoch: 0 };

@@ -7,7 +7,7 @@ use stanchion_bench::bench::Bench;
 use stanchion_bench::figure::Column;
 use stanchion_bench::load::crowd::Crowd;
 use stanchion_bench::load::growth::{self, Slice};
-use stanchion_core::spi::{Acquire, Ending, Object, ParameterCheck, Purpose, Release, Steps};
+use stanchion_core::spi::{Acquire, Ending, Object, ParameterCheck, Purpose, Release, StepsExt};
 use stanchion_core::{Kind, MutexOptions, Name, Ticket, Ttl};
 use stanchion_redis::RedisBuilder;
 
@@ -82,15 +82,15 @@ async fn queue_dead(fixture: &RedisFixture, count: usize) -> Result<(), Failure>
     };
     // Somebody holds while they come.
     let holder = ask(true);
-    steps.callers.acquire(std::slice::from_ref(&holder)).await.remove(0)?;
+    steps.callers.ask_all(std::slice::from_ref(&holder)).await.remove(0)?;
     let waiters: Vec<_> = (0..count).map(|_| ask(true)).collect();
     for part in waiters.chunks(128) {
-        for answer in steps.callers.acquire(part).await {
+        for answer in steps.callers.ask_all(part).await {
             answer?;
         }
     }
     let Acquire { object, ticket, .. } = holder;
     let release = Release { object, ticket, ending: Ending::Finished, tombstone: None, call: None };
-    steps.callers.release(&[release]).await.remove(0)?;
+    steps.callers.ask_all(&[release]).await.remove(0)?;
     Ok(())
 }

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Decide, Ending, Force, GroupSteps, Kept,
-    LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, ParameterCheck, PermitSteps, Polled, Purpose, Refund,
-    Release, Renew, RequestId, Split,
+    LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, ParameterCheck, PermitSteps, Polled, Purpose,
+    Refund, Release, Renew, RequestId, Split,
 };
 use stanchion_core::{Inspection, Kind, Result, Ticket, Ttl};
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::{
     Acquire, Acquired, Attach, Attached, Cancel, ChunkRead, Clear, Decide, Ending, FilterRecord, FilterState,
     Force, ForceRelease, Inspect, KeepPlaces, Kept, LimitAsk, Limited, List, ListPart, Look, Looked, Merge,
-    Merged, Object, Opening, ParameterCheck, Ping, Poll, Polled, Probe, ProbeItems, Probed, Purpose, Read, Refund,
-    Release, Renew, Request, RequestId, Reset, Resize, Response, SetQuota, Split, Survey, Surveyed, Total,
-    Usage,
+    Merged, Object, Opening, ParameterCheck, Ping, Poll, Polled, Probe, ProbeItems, Probed, Purpose, Read,
+    Refund, Release, Renew, Request, RequestId, Reset, Resize, Response, SetQuota, Split, Survey, Surveyed,
+    Total, Usage,
 };
 use crate::bloom::{FilterTerms, Shape};
 use crate::limiter::{ExactQuota, Reserved, Verdict};

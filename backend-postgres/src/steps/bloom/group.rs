@@ -167,7 +167,11 @@ impl PartAnswer {
     }
 }
 
-fn answered(record: FilterRecord, call: &GroupedCall, answer: impl FnMut(usize) -> Option<bool>) -> Option<Probed> {
+fn answered(
+    record: FilterRecord,
+    call: &GroupedCall,
+    answer: impl FnMut(usize) -> Option<bool>,
+) -> Option<Probed> {
     let answers = call.items.clone().map(answer).collect::<Option<_>>()?;
     Some(Probed::Told { answers, record })
 }

@@ -11,8 +11,8 @@ use sqlx::postgres::PgRow;
 use stanchion_core::Result;
 use stanchion_core::clock::Instant;
 use stanchion_core::spi::{
-    Answers, CLEARED_KEPT, ChunkRead, FilterRecord, FilterState, Merge, Merged, Object, Opening, Probe, Probed, Read,
-    Survey, Surveyed, refused,
+    Answers, CLEARED_KEPT, ChunkRead, FilterRecord, FilterState, Merge, Merged, Object, Opening, Probe,
+    Probed, Read, Survey, Surveyed, refused,
 };
 
 use self::batch::BloomBatch;

@@ -1,102 +1,57 @@
-//! Tests with steps that record their calls.
+//! Tests with steps that record their batches.
 
 #![allow(clippy::disallowed_methods, reason = "tests own their runtimes")]
 
 use std::sync::{Mutex, PoisonError};
 
+use stanchion_conformance::steps::StepCalls;
 use stanchion_conformance::steps::drive::{ask, mutex, semaphore, wait_group};
-use stanchion_core::spi::Ending;
-use stanchion_core::{Error, ErrorKind, Ticket, Ttl};
+use stanchion_core::Ticket;
+use stanchion_core::spi::{Acquire, Acquired, Cancel, Object, Polled, RequestKind};
 
 use super::*;
 
-/// Steps that answer with their tag and with the index of the entry in its batch, and record their calls.
+/// Steps that answer with their tag and with the index of the entry in its batch, and record their batches.
 #[derive(Debug)]
 struct RecordingSteps {
     tag: u32,
-    calls: Mutex<Vec<(&'static str, Vec<String>)>>,
+    batches: Mutex<Vec<(RequestKind, Vec<String>)>>,
 }
 
 impl RecordingSteps {
     fn new(tag: u32) -> Arc<Self> {
-        Arc::new(Self { tag, calls: Mutex::default() })
+        Arc::new(Self { tag, batches: Mutex::default() })
     }
 
-    fn note<'a>(&self, step: &'static str, names: impl Iterator<Item = &'a Object>) {
-        let names = names.map(|object| object.name.to_string()).collect();
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push((step, names));
-    }
-
-    fn calls(&self) -> Vec<(&'static str, Vec<String>)> {
-        std::mem::take(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    fn batches(&self) -> Vec<(RequestKind, Vec<String>)> {
+        std::mem::take(&mut self.batches.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[async_trait]
-impl PermitSteps for RecordingSteps {
-    fn lane(&self, _: &Object) -> usize {
-        7
+impl Steps for RecordingSteps {
+    fn lane(&self, request: &Request) -> Lane {
+        Lane::of_kind(7, request)
     }
 
-    fn exchange_lane(&self, _: &Object) -> Option<usize> {
-        (self.tag == 1).then_some(3)
-    }
-
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        self.note("acquire", batch.iter().map(|entry| &entry.object));
-        // Lets the other half run in between.
+    async fn send(&self, batch: &[Request], _: Instant) -> Answers<Response> {
+        let names = batch.iter().filter_map(Request::object).map(|object| object.name.to_string()).collect();
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        batches.push((batch[0].kind(), names));
+        drop(batches);
+        // Lets the other part run in between.
         tokio::task::yield_now().await;
-        (0..).zip(batch).map(|(epoch, _)| Ok(Acquired::Waiting { limit: self.tag, epoch })).collect()
+        let answer = |(epoch, request): (u64, &Request)| match request {
+            Request::Acquire(_) => Ok(Response::Acquire(Acquired::Waiting { limit: self.tag, epoch })),
+            Request::Poll(_) => Ok(Response::Poll(Polled { epoch: self.tag.into(), ..Polled::default() })),
+            Request::Ping(_) => Ok(Response::Ping(())),
+            other => Err(other.unsupported()),
+        };
+        (0..).zip(batch).map(answer).collect()
     }
 
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        self.note("renew", batch.iter().map(|entry| &entry.object));
-        batch.iter().map(|_| Ok(if self.tag == 1 { Kept::Yes } else { Kept::No })).collect()
-    }
-
-    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        self.note("release", batch.iter().map(|entry| &entry.object));
-        batch.iter().map(|_| Err(Error::new(ErrorKind::Unavailable, self.tag.to_string()))).collect()
-    }
-
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        self.note("cancel", batch.iter().map(|entry| &entry.object));
-        batch.iter().map(|_| Ok(())).collect()
-    }
-
-    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        self.note("poll", batch.iter());
-        batch.iter().map(|_| Ok(Polled { epoch: self.tag.into(), ..Polled::default() })).collect()
-    }
-
-    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
-        self.note("attach", std::iter::once(&attach.object));
-        Ok(None)
-    }
-
-    async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        self.note("inspect", std::iter::once(object));
-        Err(Error::new(ErrorKind::Unavailable, self.tag.to_string()))
-    }
-
-    async fn usage(&self, object: &Object) -> Result<Usage> {
-        self.note("usage", std::iter::once(object));
-        Ok(Usage::new(self.tag.into(), None))
-    }
-
-    async fn resize(&self, object: &Object, _: u32) -> Result<()> {
-        self.note("resize", std::iter::once(object));
-        Ok(())
-    }
-
-    async fn force(&self, object: &Object, _: Force) -> Result<u32> {
-        self.note("force", std::iter::once(object));
-        Ok(self.tag)
-    }
-
-    async fn ping(&self) -> Result<()> {
-        self.note("ping", std::iter::empty());
-        Ok(())
+    fn request_timeout(&self) -> Duration {
+        Duration::from_secs(2)
     }
 }
 
@@ -118,60 +73,46 @@ fn objects(names: &[&str]) -> Vec<Object> {
     names.iter().map(object).collect()
 }
 
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
 #[tokio::test]
 async fn a_mixed_batch_is_split_and_answered_in_order() {
     let (mutexes, rest, dispatch) = recorders();
-    let batch: Vec<_> =
+    let batch: Vec<Acquire> =
         objects(&["s1", "m1", "m2", "w1", "m3"]).into_iter().map(|object| ask(&object)).collect();
     let answers: Vec<_> = dispatch.acquire(&batch).await.into_iter().map(|answer| answer.unwrap()).collect();
     let waiting = |limit, epoch| Acquired::Waiting { limit, epoch };
     assert_eq!(answers, [waiting(0, 0), waiting(1, 0), waiting(1, 1), waiting(0, 1), waiting(1, 2)]);
-    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    assert_eq!(mutexes.calls(), [("acquire", names(&["m1", "m2", "m3"]))]);
-    assert_eq!(rest.calls(), [("acquire", names(&["s1", "w1"]))]);
-    let lanes: Vec<_> = batch.iter().map(|entry| dispatch.lane(&entry.object)).collect();
-    assert_eq!(lanes, [0, 8, 8, 0, 8]);
-    let lanes: Vec<_> = batch.iter().map(|entry| dispatch.exchange_lane(&entry.object)).collect();
-    assert_eq!(lanes, [None, Some(3), Some(3), None, Some(3)], "as the steps of each kind say");
+    assert_eq!(mutexes.batches(), [(RequestKind::Acquire, names(&["m1", "m2", "m3"]))]);
+    assert_eq!(rest.batches(), [(RequestKind::Acquire, names(&["s1", "w1"]))]);
+    let servers: Vec<_> = batch.iter().map(|entry| dispatch.lane(&entry.clone().into()).server).collect();
+    assert_eq!(servers, [7, 8, 8, 7, 8], "those of mutexes are others");
 }
 
 #[tokio::test]
-async fn a_batch_of_one_kind_goes_one_way() {
+async fn a_batch_of_one_part_goes_one_way() {
     let (mutexes, rest, dispatch) = recorders();
     assert_eq!(dispatch.poll(&objects(&["m1", "m2"])).await.len(), 2);
-    assert_eq!((mutexes.calls().len(), rest.calls().len()), (1, 0));
+    assert_eq!((mutexes.batches().len(), rest.batches().len()), (1, 0));
     assert_eq!(dispatch.poll(&objects(&["s1", "w2"])).await.len(), 2);
-    assert_eq!((mutexes.calls().len(), rest.calls().len()), (0, 1));
+    assert_eq!((mutexes.batches().len(), rest.batches().len()), (0, 1));
 }
 
 #[tokio::test]
-async fn every_step_finds_its_way() {
+async fn every_request_finds_its_way() {
     let (mutexes, rest, dispatch) = recorders();
-    let both = objects(&["m1", "s1"]);
-    let ticket = Ticket::random();
-    let renew = |object| Renew { object, ticket, lease: Ttl::DEFAULT };
-    let renewed = dispatch.renew(&both.iter().cloned().map(renew).collect::<Vec<_>>()).await;
-    assert!(matches!(renewed[..], [Ok(Kept::Yes), Ok(Kept::No)]), "{renewed:?}");
-    let release = |object| Release { object, ticket, ending: Ending::Finished, tombstone: None, call: None };
-    let released = dispatch.release(&both.iter().cloned().map(release).collect::<Vec<_>>()).await;
-    let texts: Vec<_> = released.into_iter().map(|answer| answer.unwrap_err().to_string()).collect();
-    assert!(texts[0].ends_with('1') && texts[1].ends_with('0'), "{texts:?}");
-    let cancel = |object| Cancel { object, ticket, lease: Ttl::DEFAULT };
-    assert_eq!(dispatch.cancel(&both.iter().cloned().map(cancel).collect::<Vec<_>>()).await.len(), 2);
-    for object in &both {
-        let attach =
-            Attach { object: object.clone(), from: ticket, to: ticket, lease: Ttl::DEFAULT, label: None };
-        dispatch.attach(&attach).await.unwrap();
-        dispatch.inspect(object).await.unwrap_err();
-        assert_eq!(dispatch.usage(object).await.unwrap().weight, u64::from(object.kind == Kind::Mutex));
-        dispatch.resize(object, 2).await.unwrap();
-        let freed = dispatch.force(object, Force::All).await.unwrap();
-        assert_eq!(freed, u32::from(object.kind == Kind::Mutex));
+    for object in objects(&["m1", "s1"]) {
+        let cancel = Cancel { object: object.clone(), ticket: Ticket::random(), lease: ask(&object).lease };
+        dispatch.cancel(&[cancel]).await;
+        drop(dispatch.inspect(&object).await);
     }
     dispatch.ping().await.unwrap();
-    let steps =
-        |recorder: &RecordingSteps| recorder.calls().into_iter().map(|(step, _)| step).collect::<Vec<_>>();
-    let common = ["renew", "release", "cancel", "attach", "inspect", "usage", "resize", "force"];
-    assert_eq!(steps(&mutexes), common);
-    assert_eq!(steps(&rest), [&common[..], &["ping"]].concat());
+    let kinds = |recorder: &RecordingSteps| -> Vec<_> {
+        recorder.batches().into_iter().map(|(kind, _)| kind).collect()
+    };
+    let common = [RequestKind::Cancel, RequestKind::Inspect];
+    assert_eq!(kinds(&mutexes), common);
+    assert_eq!(kinds(&rest), [&common[..], &[RequestKind::Ping]].concat(), "no object, no mutex");
 }

@@ -93,7 +93,13 @@ mod tests {
     fn call(name: &str) -> Decide {
         let object = Object { kind: Kind::Limiter, name: Name::new(name).unwrap() };
         let quota = Quota::per_second(10).burst(9).validate().unwrap();
-        Decide { id: RequestId::NONE, object, quota, check: ParameterCheck::Follow, ask: LimitAsk::Take { cost: 1 } }
+        Decide {
+            id: RequestId::NONE,
+            object,
+            quota,
+            check: ParameterCheck::Follow,
+            ask: LimitAsk::Take { cost: 1 },
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::{Arguments, AssertSqlSafe, Connection, PgConnection, Row, raw_sql};
 use stanchion_conformance::steps::ClockHarness;
 use stanchion_core::Ticket;
-use stanchion_core::spi::{LimitSteps, ProcessId};
+use stanchion_core::spi::{ProcessId, Steps};
 use stanchion_testbed::servers;
 use tokio::sync::Mutex;
 
@@ -91,7 +91,7 @@ impl Clocked {
 
 #[async_trait]
 impl ClockHarness for Clocked {
-    fn steps(&self) -> Arc<dyn LimitSteps> {
+    fn steps(&self) -> Arc<dyn Steps> {
         Arc::new(self.steps.clone())
     }
 

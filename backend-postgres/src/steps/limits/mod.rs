@@ -96,7 +96,8 @@ impl PostgresSteps {
     async fn refund_all(&self, batch: &[Refund], end: Instant) -> Answers<u64> {
         let order = refunds::by_name(batch);
         let add = |arguments: &mut PgArguments| refunds::encode(arguments, &order);
-        match self.run_on_limiters(include_str!("../../sql/limit_refund.sql"), add, end).await.and_then(only) {
+        match self.run_on_limiters(include_str!("../../sql/limit_refund.sql"), add, end).await.and_then(only)
+        {
             Ok(refunded) => refunds::decode(&order, refunded),
             Err(error) => refused(batch.len(), &error),
         }

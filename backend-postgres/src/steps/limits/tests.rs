@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
 
+use stanchion_conformance::steps::StepCalls;
 use std::sync::Arc;
 
 use stanchion_conformance::clock_suite;

@@ -176,6 +176,6 @@ impl Fixture {
         listener.listen(&format!("stanchion_{process}")).await.expect("a channel");
         let steps = || Arc::new(PostgresSteps::new(Arc::clone(&context), link()));
         let wake = Wake(Mutex::new(listener), Arc::clone(&context.hints));
-        Process::new(steps(), steps(), Arc::new(wake)).with_listing(steps())
+        Process::new(steps(), steps(), Arc::new(wake))
     }
 }

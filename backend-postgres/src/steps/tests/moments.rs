@@ -1,5 +1,6 @@
 //! Tests of when the functions read the clock, what they find then, and which settings their transaction has.
 
+use stanchion_conformance::steps::StepCalls;
 use stanchion_conformance::steps::drive::*;
 use stanchion_conformance::support::{pause, spawn, within};
 use stanchion_core::spi::{Acquire, Attach, Cancel, Force, Split};

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::spi::{
-    Steps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Merged, Object, Opening, Probe, ProbeItems,
-    Probed, RequestId, Surveyed,
+    CHUNK_BYTES, ChunkRead, FilterRecord, Merge, Merged, Object, Opening, Probe, ProbeItems, Probed,
+    RequestId, Steps, Surveyed,
 };
 use stanchion_core::{Kind, Name, Ticket};
-use stanchion_postgres::PostgresSteps;
 use stanchion_testbed::servers::PostgresServer;
 
 use crate::common::lease;
@@ -26,10 +25,10 @@ pub(crate) fn small() -> FilterTerms {
 
 /// A handle of a filter.
 pub(crate) struct Filter {
-    pub(crate) steps: Arc<PostgresSteps>,
+    pub(crate) steps: Arc<dyn Steps>,
     pub(crate) object: Object,
     pub(crate) terms: FilterTerms,
-    pub(crate) seen: Known,
+    pub(crate) seen: Option<FilterRecord>,
     pub(crate) lane: Ticket,
     pub(crate) number: u64,
 }
@@ -47,7 +46,7 @@ impl Filter {
 
     pub(crate) fn opening(&self) -> Opening {
         let (object, fresh) = (self.object.clone(), Ticket::random());
-        Opening { object, terms: self.terms, seen: self.known, fresh }
+        Opening { object, terms: self.terms, seen: self.seen, fresh }
     }
 
     pub(crate) fn positions(&self, items: &[u32]) -> Vec<u64> {
@@ -55,11 +54,11 @@ impl Filter {
     }
 
     pub(crate) fn inserting(&self, items: &[u32]) -> Probe {
-        Probe { of: self.opening(), ask: ProbeItems::Insert(self.positions(items)) }
+        Probe { id: RequestId::NONE, of: self.opening(), items: ProbeItems::Insert(self.positions(items)) }
     }
 
     pub(crate) fn asking(&self, items: &[u32]) -> Probe {
-        Probe { of: self.opening(), ask: ProbeItems::Contains(self.positions(items)) }
+        Probe { id: RequestId::NONE, of: self.opening(), items: ProbeItems::Contains(self.positions(items)) }
     }
 
     /// Returns the id of a new request.
@@ -85,22 +84,22 @@ impl Filter {
     }
 
     /// Remembers the record of the filter from now on, and returns it.
-    pub(crate) async fn see(&mut self) -> Life {
+    pub(crate) async fn see(&mut self) -> FilterRecord {
         let Surveyed::Live(survey) = self.survey().await else { panic!("a filter") };
-        self.known = Some(survey.life);
-        survey.life
+        self.seen = Some(survey.record);
+        survey.record
     }
 
     pub(crate) async fn survey(&self) -> Surveyed {
-        self.steps.survey(&self.object, self.known).await.unwrap()
+        self.steps.survey(&self.object, self.seen).await.unwrap()
     }
 
-    pub(crate) async fn clear(&self) -> Known {
+    pub(crate) async fn clear(&self) -> Option<FilterRecord> {
         self.steps.clear(&self.object).await.unwrap()
     }
 
     pub(crate) async fn read(&self, chunk: u64) -> ChunkRead {
-        self.steps.read(&self.object, self.known, chunk).await.unwrap()
+        self.steps.read(&self.object, self.seen, chunk).await.unwrap()
     }
 
     pub(crate) async fn merge(&self, chunk: u64, bytes: Vec<u8>) -> Merged {

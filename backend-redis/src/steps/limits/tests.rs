@@ -12,7 +12,7 @@ use redis::aio::MultiplexedConnection;
 use stanchion_conformance::clock_suite;
 use stanchion_conformance::steps::ClockHarness;
 use stanchion_core::Ticket;
-use stanchion_core::spi::{Steps, ProcessId};
+use stanchion_core::spi::{ProcessId, Steps};
 use stanchion_testbed::servers;
 
 use crate::access::Access;

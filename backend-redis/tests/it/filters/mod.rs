@@ -10,21 +10,20 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::spi::{
-    Steps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Object, Opening, Probe, ProbeItems, Probed,
-    RequestId, Survey, Surveyed,
+    CHUNK_BYTES, ChunkRead, FilterRecord, FilterState, Merge, Object, Opening, Probe, ProbeItems, Probed,
+    RequestId, Steps, Surveyed,
 };
 use stanchion_core::{Error, Kind, Name, Ticket};
-use stanchion_redis::RedisSteps;
 
 use crate::common::{Fixture, PATIENT};
 
 /// A handle of a filter.
 pub(crate) struct Filter {
-    pub(crate) steps: Arc<RedisSteps>,
+    pub(crate) steps: Arc<dyn Steps>,
     pub(crate) raw: MultiplexedConnection,
     pub(crate) object: Object,
     pub(crate) terms: FilterTerms,
-    pub(crate) seen: Known,
+    pub(crate) seen: Option<FilterRecord>,
     /// The id of the last request.
     pub(crate) last_id: RequestId,
 }
@@ -58,8 +57,8 @@ impl Filter {
     }
 
     pub(crate) fn opening(&self) -> Opening {
-        let (object, terms, known) = (self.object.clone(), self.terms, self.known);
-        Opening { object, terms, known, fresh: Ticket::random() }
+        let (object, terms, seen) = (self.object.clone(), self.terms, self.seen);
+        Opening { object, terms, seen, fresh: Ticket::random() }
     }
 
     fn positions(&self, items: &[String]) -> Vec<u64> {
@@ -67,11 +66,11 @@ impl Filter {
     }
 
     pub(crate) fn insertion(&self, items: &[String]) -> Probe {
-        Probe { of: self.opening(), ask: ProbeItems::Insert(self.positions(items)) }
+        Probe { id: RequestId::NONE, of: self.opening(), items: ProbeItems::Insert(self.positions(items)) }
     }
 
     pub(crate) fn question(&self, items: &[String]) -> Probe {
-        Probe { of: self.opening(), ask: ProbeItems::Contains(self.positions(items)) }
+        Probe { id: RequestId::NONE, of: self.opening(), items: ProbeItems::Contains(self.positions(items)) }
     }
 
     pub(crate) async fn probe(&mut self, call: Probe) -> Probed {
@@ -97,16 +96,16 @@ impl Filter {
 
     async fn told(&mut self, call: Probe) -> Vec<bool> {
         match self.probe(call).await {
-            Probed::Told { answers, life } => {
-                self.known = Some(life);
+            Probed::Told { answers, record } => {
+                self.seen = Some(record);
                 answers
             }
             other => panic!("told {other:?}"),
         }
     }
 
-    pub(crate) fn life(&self) -> Life {
-        self.known.unwrap()
+    pub(crate) fn record(&self) -> FilterRecord {
+        self.seen.unwrap()
     }
 
     pub(crate) fn piece(&self, chunk: u64, bytes: Vec<u8>) -> Merge {
@@ -114,10 +113,10 @@ impl Filter {
     }
 
     pub(crate) async fn survey_or_empty(&self) -> Surveyed {
-        self.steps.survey(&self.object, self.known).await.unwrap()
+        self.steps.survey(&self.object, self.seen).await.unwrap()
     }
 
-    pub(crate) async fn survey(&self) -> Survey {
+    pub(crate) async fn survey(&self) -> FilterState {
         match self.survey_or_empty().await {
             Surveyed::Live(survey) => survey,
             other => panic!("surveyed {other:?}"),
@@ -129,7 +128,7 @@ impl Filter {
         let mut bytes = Vec::new();
         let whole = self.terms.shape.bytes();
         for chunk in 0..whole.div_ceil(CHUNK_BYTES) {
-            let ChunkRead::Bytes(mut piece) = self.steps.read(&self.object, self.known, chunk).await.unwrap()
+            let ChunkRead::Bytes(mut piece) = self.steps.read(&self.object, self.seen, chunk).await.unwrap()
             else {
                 panic!("no piece {chunk}")
             };
