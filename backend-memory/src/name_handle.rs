@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
+use stanchion_core::engine::Agreed;
 use stanchion_core::observe::audit::ForcedRelease;
 use stanchion_core::observe::events::{EndedWait, LossCause, WaitOutcome};
 use stanchion_core::observe::metering::Meter;
@@ -19,7 +20,7 @@ use crate::alarm::wait_for_signal;
 use crate::entry::Entry;
 use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Transition};
 use crate::session::Session;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of holds that a hold is split into under the lock of its name.
 const PART: u32 = 500;
@@ -39,10 +40,7 @@ pub(crate) struct NameHandle {
     pub(crate) entry: Arc<Entry>,
     pub(crate) terms: Terms,
     pub(crate) max_waiters: Option<u32>,
-    limit: Limit,
-    on_mismatch: OnMismatch,
-    /// Whether the limit was compared with the stored one (C20).
-    settled: AtomicBool,
+    limit: Agreed<Limit>,
     /// The record of the wait group that this caller has seen live; 0 if none (W6).
     seen_record: AtomicU64,
     pub(crate) meter: Meter,
@@ -68,9 +66,7 @@ impl NameHandle {
             entry,
             terms,
             max_waiters: options.max_waiters,
-            limit,
-            on_mismatch,
-            settled: AtomicBool::new(false),
+            limit: Agreed::new(limit, on_mismatch),
             seen_record: AtomicU64::new(0),
             meter,
         }))
@@ -96,17 +92,8 @@ impl NameHandle {
     /// Returns the limit for a request of that weight, after comparing it with the stored one at the first operation (C20). It is
     /// not stored yet: a request that is refused stores nothing.
     fn agreed(&self, permits: &Permits, weight: u32) -> Result<Limit> {
-        let limit = match permits.limit() {
-            Some(stored) if stored != self.limit && !self.settled.load(Ordering::Relaxed) => {
-                match self.on_mismatch {
-                    OnMismatch::Adopt => stored,
-                    OnMismatch::Replace => self.limit,
-                    _ => return Err(Error::limit_mismatch(self.kind, self.limit, stored)),
-                }
-            }
-            Some(stored) => stored,
-            None => self.limit,
-        };
+        let mismatch = |stored| Error::limit_mismatch(self.kind, self.limit.known(), stored);
+        let limit = self.limit.settle(permits.limit()).map_err(mismatch)?;
         match limit {
             Some(most) if weight > most => Err(Error::over_limit(weight, most)),
             _ => Ok(limit),
@@ -131,14 +118,14 @@ impl NameHandle {
         if permits.limit() != Some(limit) {
             permits.set_limit(limit, transition);
         }
-        self.settled.store(true, Ordering::Relaxed);
+        self.limit.learn(limit);
         Ok(())
     }
 
     /// Stores the limit if none is stored.
     pub(crate) fn bring_limit(&self, permits: &mut Permits, transition: &mut Transition<'_>) {
         if permits.limit().is_none() {
-            permits.set_limit(self.limit, transition);
+            permits.set_limit(self.limit.known(), transition);
         }
     }
 
@@ -166,14 +153,14 @@ impl NameHandle {
 
     /// Returns the number of permits that are free. Compares and stores nothing (C20).
     pub(crate) fn available(&self) -> Result<u64> {
-        self.with(|permits, _| Ok(permits.free(permits.limit().unwrap_or(self.limit))))
+        self.with(|permits, _| Ok(permits.free(permits.limit().unwrap_or_else(|| self.limit.known()))))
     }
 
     /// Changes the limit for all callers (S6).
     pub(crate) fn resize(&self, limit: u32) -> Result<()> {
         self.with(|permits, transition| {
             permits.set_limit(Some(limit), transition);
-            self.settled.store(true, Ordering::Relaxed);
+            self.limit.learn(Some(limit));
             Ok(())
         })
     }

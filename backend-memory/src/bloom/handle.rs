@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::{BloomFilter, BloomOptions, Error, ErrorKind, Name, OnMismatch, Result, check_items};
+use stanchion_core::engine::Agreed;
+use stanchion_core::{BloomFilter, BloomOptions, Error, ErrorKind, Name, Result, check_items};
 
 use super::record::{Contents, FilterEntry, Life, Record};
 use crate::session::Session;
@@ -16,35 +17,29 @@ pub(crate) struct MemoryFilter {
     pub(super) name: Name,
     pub(super) session: Arc<Session>,
     pub(super) entry: Arc<FilterEntry>,
-    on_mismatch: OnMismatch,
+    terms: Agreed<FilterTerms>,
     /// Number of the contents whose terms were compared last; 0 before the first comparison.
-    agreed: AtomicU64,
-    seen: Mutex<Seen>,
-}
-
-/// The filter as this handle last saw it.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    terms: FilterTerms,
-    life: Option<Life>,
+    compared: AtomicU64,
+    /// The record that this handle has seen, if any (B6).
+    seen: Mutex<Option<Life>>,
 }
 
 impl MemoryFilter {
     /// Opens a filter with checked options.
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &BloomOptions) -> Result<Self> {
-        let seen = Mutex::new(Seen { terms: options.terms()?, life: None });
+        let terms = Agreed::compared_always(options.terms()?, options.on_mismatch);
         let state = &session.state;
         let entry = state.filters.open(&name, state.clock.read(), |_| FilterEntry::new());
-        let (session, on_mismatch) = (Arc::clone(session), options.on_mismatch);
-        Ok(Self { name, session, entry, on_mismatch, agreed: AtomicU64::new(0), seen })
+        let (session, compared, seen) = (Arc::clone(session), AtomicU64::new(0), Mutex::new(None));
+        Ok(Self { name, session, entry, terms, compared, seen })
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, Option<Life>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn terms(&self) -> FilterTerms {
-        self.seen().terms
+        self.terms.known()
     }
 
     fn context(&self, operation: &'static str) -> impl FnOnce(Error) -> Error {
@@ -58,7 +53,7 @@ impl MemoryFilter {
             self.session.check_open()?;
             if let Some(record) = &*self.entry.read()
                 && let Some(contents) = &record.contents
-                && contents.number == self.agreed.load(Ordering::Relaxed)
+                && contents.number == self.compared.load(Ordering::Relaxed)
                 && record.life.ends.is_none_or(|ends| ends > self.session.state.clock.read().micros)
             {
                 return Ok(Some(look(contents)));
@@ -83,27 +78,23 @@ impl MemoryFilter {
             *record = None;
         }
         let generation = record.as_ref().map(|record| record.life.generation);
-        if let Some(life) = seen.life.take_if(|life| !life.is_over(at))
+        if let Some(life) = seen.take_if(|life| !life.is_over(at))
             && generation != Some(life.generation)
         {
             let detail = "the filter is gone: what it held is not known any more";
             return Err(Error::new(ErrorKind::StateLost, detail));
         }
         if make {
-            record.get_or_insert_with(Record::new).contents_or(seen.terms, at);
+            record.get_or_insert_with(Record::new).contents_or(self.terms.known(), at);
         }
         // After a clear, this handle has not seen the new contents yet.
-        seen.life = None;
+        *seen = None;
         let Some(record) = &*record else { return Ok(false) };
         let Some(contents) = &record.contents else { return Ok(false) };
-        seen.life = Some(record.life);
-        if contents.terms != seen.terms {
-            if self.on_mismatch != OnMismatch::Adopt {
-                return Err(Error::mismatch("filter", &seen.terms, contents.terms));
-            }
-            seen.terms = contents.terms;
-        }
-        self.agreed.store(contents.number, Ordering::Relaxed);
+        *seen = Some(record.life);
+        let mismatch = |stored| Error::mismatch("filter", self.terms.known(), stored);
+        self.terms.learn(self.terms.settle(Some(contents.terms)).map_err(mismatch)?);
+        self.compared.store(contents.number, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -185,7 +176,7 @@ impl BloomFilter for MemoryFilter {
             if let Some(record) = &mut *record {
                 record.clear(at);
             }
-            self.seen().life = None;
+            *self.seen() = None;
         });
         cleared.map_err(self.context("clear"))
     }

@@ -17,7 +17,9 @@
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
 //! | `shared`, `serve`, `timing` | the state of one namespace, what its thread does, the intervals |
 //! | `namespaces` | the engines of one store object |
+//! | `agreed` | a parameter that handle and store agree on |
 
+mod agreed;
 mod background;
 mod bloom;
 mod contained;
@@ -38,6 +40,7 @@ mod waiting;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+pub use self::agreed::Agreed;
 pub use self::background::{Background, EngineSteps, StepsWrap};
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;

@@ -6,11 +6,12 @@ use async_trait::async_trait;
 
 use crate::api::options::check_items;
 use crate::bloom::{FilterTerms, Shape};
+use crate::engine::agreed::Agreed;
 use crate::engine::bloom::batches::MAX_ITEMS;
 use crate::engine::bloom::filtering::Filtering;
 use crate::engine::shared::EngineHandle;
-use crate::spi::{BloomAsk, BloomCall, Known, Object, Opening, Probed};
-use crate::{BloomFilter, BloomOptions, Error, ErrorKind, OnMismatch, Result, Ticket};
+use crate::spi::{BloomAsk, BloomCall, Known, Life, Object, Opening, Probed};
+use crate::{BloomFilter, BloomOptions, Error, ErrorKind, Result, Ticket};
 
 /// A Bloom filter.
 #[derive(Debug)]
@@ -18,15 +19,9 @@ pub(in crate::engine) struct Filter {
     pub(super) engine: Arc<EngineHandle>,
     pub(super) filtering: Arc<Filtering>,
     pub(super) object: Object,
-    on_mismatch: OnMismatch,
-    seen: Mutex<Seen>,
-}
-
-/// The filter in the last answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) terms: FilterTerms,
-    pub(super) life: Known,
+    pub(super) terms: Agreed<FilterTerms>,
+    /// The record in the last answer, if it showed one (B6).
+    record: Mutex<Known>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,32 +37,31 @@ impl Filter {
         object: Object,
         options: &BloomOptions,
     ) -> Result<Self> {
-        let seen = Mutex::new(Seen { terms: options.terms()?, life: None });
+        let terms = Agreed::compared_always(options.terms()?, options.on_mismatch);
         let (engine, filtering) = (Arc::clone(engine), Arc::clone(filtering));
-        Ok(Self { engine, filtering, object, on_mismatch: options.on_mismatch, seen })
+        Ok(Self { engine, filtering, object, terms, record: Mutex::new(None) })
     }
 
-    fn state(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Known> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn seen(&self) -> Seen {
-        *self.state()
+    pub(super) fn record(&self) -> Known {
+        *self.locked()
     }
 
-    pub(super) fn saw(&self, life: Known) {
-        self.state().life = life;
+    pub(super) fn saw(&self, record: Life) {
+        *self.locked() = Some(record);
     }
 
     /// Notes that the filter is empty, so that the next record is not taken for a lost one, unless another call has seen a
     /// record meanwhile.
-    pub(super) fn saw_nothing(&self, seen: Seen) {
-        self.state().life.take_if(|life| seen.life == Some(*life));
+    pub(super) fn saw_nothing(&self, asked: Known) {
+        self.locked().take_if(|record| asked == Some(*record));
     }
 
-    pub(super) fn opening(&self, seen: Seen) -> Opening {
-        let Seen { terms, life } = seen;
-        Opening { object: self.object.clone(), terms, known: life, fresh: Ticket::random() }
+    pub(super) fn opening(&self, terms: FilterTerms, record: Known) -> Opening {
+        Opening { object: self.object.clone(), terms, known: record, fresh: Ticket::random() }
     }
 
     /// Adopts or refuses terms of the store that differ from the handle's (C20).
@@ -75,16 +69,14 @@ impl Filter {
         if stored == given {
             return Err(Error::new(ErrorKind::Unknown, "the store finds a difference where there is none"));
         }
-        if self.on_mismatch != OnMismatch::Adopt {
-            return Err(Error::mismatch("filter", given, stored));
-        }
-        self.state().terms = stored;
+        let settled = self.terms.settle(Some(stored));
+        self.terms.learn(settled.map_err(|stored| Error::mismatch("filter", given, stored))?);
         Ok(())
     }
 
     /// Returns the error of a record that was seen and is gone (B6), once: the handle accepts another record from now on.
-    pub(super) fn lost(&self, seen: Seen) -> Error {
-        self.saw_nothing(seen);
+    pub(super) fn lost(&self, asked: Known) -> Error {
+        self.saw_nothing(asked);
         Error::new(
             ErrorKind::StateLost,
             "the filter, or a part of it, is gone: what it held is not known any more",
@@ -103,18 +95,18 @@ impl Filter {
     async fn probe(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
         check_items(items.len())?;
         self.engine.shared.check_open()?;
-        let mut told = Vec::with_capacity(items.len());
-        while told.len() < items.len() {
-            told.append(&mut self.ask(verb, &items[told.len()..]).await?);
+        let mut answers = Vec::with_capacity(items.len());
+        while answers.len() < items.len() {
+            answers.append(&mut self.ask(verb, &items[answers.len()..]).await?);
         }
-        Ok(told)
+        Ok(answers)
     }
 
     /// Sends as many of the items as fit into one call, at least one.
     async fn ask(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
         loop {
-            let seen = self.seen();
-            let shape = seen.terms.shape;
+            let (terms, record) = (self.terms.known(), self.record());
+            let shape = terms.shape;
             let most = self.filtering.steps.most_positions() / shape.hashes() as usize;
             let most = most.clamp(1, MAX_ITEMS).min(items.len());
             let positions = items[..most].iter().flat_map(|item| shape.positions(item)).collect();
@@ -122,19 +114,19 @@ impl Filter {
                 Verb::Insert => BloomAsk::Insert(positions),
                 Verb::Contains => BloomAsk::Contains(positions),
             };
-            let call = BloomCall { of: self.opening(seen), ask };
+            let call = BloomCall { of: self.opening(terms, record), ask };
             let end = self.engine.shared.request_end(None);
             match (verb, self.filtering.batches.ask(call, end).await?) {
                 (_, Probed::Told { answers, life }) if answers.len() == most => {
-                    self.saw(Some(life));
+                    self.saw(life);
                     return Ok(answers);
                 }
                 (Verb::Contains, Probed::Empty { .. }) => {
-                    self.saw_nothing(seen);
+                    self.saw_nothing(record);
                     return Ok(vec![false; most]);
                 }
-                (_, Probed::Mismatch { stored }) => self.accept(seen.terms, stored)?,
-                (_, Probed::Lost) => return Err(self.lost(seen)),
+                (_, Probed::Mismatch { stored }) => self.accept(terms, stored)?,
+                (_, Probed::Lost) => return Err(self.lost(record)),
                 _ => return Err(Error::new(ErrorKind::Unknown, "the store's answer was to another call")),
             }
         }
@@ -148,7 +140,7 @@ impl BloomFilter for Filter {
     }
 
     fn shape(&self) -> Shape {
-        self.seen().terms.shape
+        self.terms.known().shape
     }
 
     async fn insert(&self, item: &[u8]) -> Result<bool> {

@@ -12,40 +12,40 @@ impl Filter {
     /// Returns the shape in force and the number of bits set.
     pub(super) async fn count(&self) -> Result<(Shape, u64)> {
         let survey = self.survey().await?;
-        Ok((self.seen().terms.shape, survey.map_or(0, |survey| survey.bits_set)))
+        Ok((self.terms.known().shape, survey.map_or(0, |survey| survey.bits_set)))
     }
 
     /// Returns the store's filter, after a comparison of its terms; `None` if there is none.
     async fn survey(&self) -> Result<Option<Survey>> {
         self.engine.shared.check_open()?;
-        let seen = self.seen();
-        match self.filtering.steps.survey(&self.object, seen.life).await? {
+        let (terms, record) = (self.terms.known(), self.record());
+        match self.filtering.steps.survey(&self.object, record).await? {
             Surveyed::Live(survey) => {
-                if survey.terms != seen.terms {
-                    self.accept(seen.terms, survey.terms)?;
+                if survey.terms != terms {
+                    self.accept(terms, survey.terms)?;
                 }
-                self.saw(Some(survey.life));
+                self.saw(survey.life);
                 Ok(Some(survey))
             }
             Surveyed::Empty(_) => {
-                self.saw_nothing(seen);
+                self.saw_nothing(record);
                 Ok(None)
             }
-            Surveyed::Lost => Err(self.lost(seen)),
+            Surveyed::Lost => Err(self.lost(record)),
         }
     }
 
     pub(super) async fn empty(&self) -> Result<()> {
         self.engine.shared.check_open()?;
-        let seen = self.seen();
+        let record = self.record();
         self.filtering.steps.clear(&self.object).await?;
-        self.saw_nothing(seen);
+        self.saw_nothing(record);
         Ok(())
     }
 
     pub(super) async fn image(&self) -> Result<Vec<u8>> {
         let survey = self.survey().await?;
-        let shape = self.seen().terms.shape;
+        let shape = self.terms.known().shape;
         let size = bloom::image_bytes(&shape);
         let mut image = bloom::begin_image(&shape)?;
         let Some(survey) = survey else {
@@ -53,7 +53,7 @@ impl Filter {
             return Ok(image);
         };
         for (chunk, span) in chunks(&shape) {
-            let seen = self.seen();
+            let record = self.record();
             let end = image.len() + span;
             match self.read(&self.object, &survey, chunk, span).await? {
                 ChunkRead::Bytes(bytes) => image.extend(bytes),
@@ -62,7 +62,7 @@ impl Filter {
                     image.truncate(bloom::HEADER_BYTES);
                     break;
                 }
-                ChunkRead::Lost => return Err(self.lost(seen)),
+                ChunkRead::Lost => return Err(self.lost(record)),
             }
             image.resize(end, 0);
         }
@@ -133,7 +133,7 @@ impl Filter {
     }
 
     fn check_like(&self, shape: &Shape) -> Result<()> {
-        let own = self.seen().terms.shape;
+        let own = self.terms.known().shape;
         if own == *shape { Ok(()) } else { Err(Error::mismatch("filter", shape, own)) }
     }
 
@@ -159,20 +159,20 @@ impl Filter {
             return Ok(None);
         }
         self.engine.shared.check_open()?;
-        let mut merge = Merge { of: self.opening(self.seen()), chunk, bytes };
+        let mut merge = Merge { of: self.opening(self.terms.known(), self.record()), chunk, bytes };
         loop {
-            let seen = self.seen();
-            (merge.of.terms, merge.of.known) = (seen.terms, seen.life);
+            let (terms, record) = (self.terms.known(), self.record());
+            (merge.of.terms, merge.of.known) = (terms, record);
             match self.filtering.steps.merge(&merge).await? {
                 Merged::Done(life) => {
-                    self.saw(Some(life));
+                    self.saw(life);
                     return Ok(Some(life));
                 }
                 Merged::Mismatch(stored) => {
-                    self.accept(seen.terms, stored)?;
+                    self.accept(terms, stored)?;
                     self.check_like(shape)?;
                 }
-                Merged::Lost => return Err(self.lost(seen)),
+                Merged::Lost => return Err(self.lost(record)),
             }
         }
     }

@@ -1,17 +1,18 @@
 //! A limiter of a networked store, as one caller uses it.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::local::Local;
 use crate::clock::{micros, now};
+use crate::engine::agreed::Agreed;
 use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
 use crate::limiter::{ExactQuota, MAX, Verdict};
 use crate::observe::metering::Meter;
-use crate::spi::{LimitAsk, LimitCall, Limited, Object, ParameterCheck};
-use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota, Reservation, Result};
+use crate::spi::{LimitAsk, LimitCall, Limited, Object};
+use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, Quota, Reservation, Result};
 use async_trait::async_trait;
 
 /// A limiter.
@@ -28,15 +29,8 @@ pub(super) struct LimiterState {
     pub(super) object: Object,
     pub(super) local: Arc<Local>,
     pub(super) options: LimiterOptions,
-    known: Mutex<Known>,
+    pub(super) quota: Agreed<ExactQuota>,
     pub(super) meter: Meter,
-}
-
-/// The quota in the last answer; the handle follows the store (C20).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) quota: ExactQuota,
-    compared: bool,
 }
 
 impl LimiterHandle {
@@ -47,11 +41,11 @@ impl LimiterHandle {
         object: Object,
         options: LimiterOptions,
     ) -> Result<Self> {
-        let known = Mutex::new(Known { quota: options.quota.validate()?, compared: false });
+        let quota = Agreed::new(options.quota.validate()?, options.on_mismatch);
         let local = limiting.locals.open(&object.name);
         let (engine, limiting) = (Arc::clone(engine), Arc::clone(limiting));
         let meter = Meter::new(engine.shared.store(), object.kind, &object.name);
-        let state = LimiterState { engine, limiting, object, local, options, known, meter };
+        let state = LimiterState { engine, limiting, object, local, options, quota, meter };
         Ok(Self { handle: Arc::new(state) })
     }
 
@@ -125,45 +119,26 @@ impl LimiterState {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
     }
 
-    fn knowledge(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn known(&self) -> Known {
-        *self.knowledge()
-    }
-
-    /// Notes the quota in force. A call of cost 0 compares nothing, and may have found nothing.
-    pub(super) fn learn_by(&self, cost: u64, quota: ExactQuota) {
-        if cost > 0 || self.known().compared {
-            self.learn(quota);
-        }
-    }
-
-    pub(super) fn learn(&self, quota: ExactQuota) {
-        *self.knowledge() = Known { quota, compared: true };
+    /// Notes the quota in the answer to a call of that cost.
+    pub(super) fn learn(&self, cost: u64, quota: ExactQuota) {
+        if cost > 0 { self.quota.learn(quota) } else { self.quota.follow(quota) }
     }
 
     /// Refuses a cost without a request: one that no quota admits, or that the quota which this handle requires does not admit.
-    pub(super) fn check_cost(&self, cost: u64, known: Known) -> Result<()> {
-        let follows = known.compared || self.options.on_mismatch == OnMismatch::Adopt;
-        if cost > MAX || !follows { known.quota.check_cost(cost) } else { Ok(()) }
+    pub(super) fn check_cost(&self, cost: u64) -> Result<()> {
+        if cost > MAX || !self.quota.follows() { self.quota.known().check_cost(cost) } else { Ok(()) }
     }
 
-    /// Returns the call. What takes nothing is not compared (C20).
-    pub(super) fn call(&self, known: Known, ask: LimitAsk) -> LimitCall {
+    pub(super) fn call(&self, quota: ExactQuota, ask: LimitAsk) -> LimitCall {
         let (LimitAsk::Take { cost } | LimitAsk::Reserve { cost, .. }) = ask;
-        let follows = known.compared || cost == 0;
-        let check =
-            if follows { ParameterCheck::Follow } else { ParameterCheck::First(self.options.on_mismatch) };
-        LimitCall { object: self.object.clone(), quota: known.quota, check, ask }
+        LimitCall { object: self.object.clone(), quota, check: self.quota.check(cost > 0), ask }
     }
 
     /// Asks the store for the quota in force; one that is not stored is that of this handle.
     async fn ask_quota(&self) -> Result<ExactQuota> {
         let shared = &self.engine.shared;
         shared.check_open()?;
-        let known = self.known();
+        let known = self.quota.known();
         let call = self.call(known, LimitAsk::Take { cost: 0 });
         let answered = self.limiting.batches.ask(call, shared.request_end(None)).await?;
         match answered.limited {
@@ -175,10 +150,10 @@ impl LimiterState {
     async fn decide(&self, cost: u64) -> Result<Decision> {
         let shared = &self.engine.shared;
         shared.check_open()?;
-        let known = self.known();
-        self.check_cost(cost, known)?;
+        self.check_cost(cost)?;
+        let known = self.quota.known();
         let epoch = match self.options.refusal_cache.then(|| self.local.refused(cost)) {
-            Some(Ok(decision)) if known.compared => return Ok(decision),
+            Some(Ok(decision)) if self.quota.is_compared() => return Ok(decision),
             Some(Err(epoch)) => Some(epoch),
             _ => None,
         };
@@ -190,9 +165,7 @@ impl LimiterState {
         let Limited::Taken { verdict, quota, settled } = answered.limited else {
             return Err(self.refusal(&answered.limited, cost, known));
         };
-        if known.quota != quota || !known.compared {
-            self.learn_by(cost, quota);
-        }
+        self.learn(cost, quota);
         if let Some(epoch) = epoch
             && settled
             && !verdict.allowed
@@ -203,11 +176,11 @@ impl LimiterState {
     }
 
     /// Returns the error that an answer other than a decision means.
-    pub(super) fn refusal(&self, limited: &Limited, cost: u64, known: Known) -> Error {
+    pub(super) fn refusal(&self, limited: &Limited, cost: u64, known: ExactQuota) -> Error {
         match limited {
-            Limited::Mismatch { stored } => Error::mismatch("quota", known.quota, stored),
+            Limited::Mismatch { stored } => Error::mismatch("quota", known, stored),
             Limited::TooLarge { quota } => {
-                self.learn(*quota);
+                self.quota.learn(*quota);
                 let unexpected = || Error::invalid_argument("the cost is over the burst in force");
                 quota.check_cost(cost).err().unwrap_or_else(unexpected)
             }
@@ -284,7 +257,7 @@ impl Limiter for LimiterHandle {
             let quota = quota.validate()?;
             handle.local.forget();
             handle.limiting.steps.set_quota(&handle.object, quota).await?;
-            handle.learn(quota);
+            handle.quota.learn(quota);
             Ok(())
         };
         let set = handle.engine.shared.on(set).await;

@@ -28,8 +28,8 @@ impl LimiterState {
         end: Instant,
     ) -> Result<(Option<Reservation>, Claim<'_>)> {
         self.engine.shared.check_open()?;
-        let known = self.known();
-        self.check_cost(cost, known)?;
+        self.check_cost(cost)?;
+        let known = self.quota.known();
         let ticket = Ticket::random();
         let max_wait = max_wait.min(MAX);
         let mut claim = Claim::sent(self, ticket, max_wait, end)?;
@@ -48,7 +48,7 @@ impl LimiterState {
             claim.resolved();
             return Err(self.refusal(&answered.limited, cost, known));
         };
-        self.learn_by(cost, quota);
+        self.learn(cost, quota);
         let Some(place) = place else {
             claim.resolved();
             return Ok((None, claim));

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use crate::clock::now;
 use crate::clock::wait_until;
+use crate::engine::agreed::Agreed;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::lease_backend::LeaseBackend;
 use crate::engine::sending::in_doubt::InDoubt;
@@ -27,12 +28,12 @@ pub(crate) struct Grant {
     pub(crate) epoch: u64,
 }
 
-/// One acquisition. `learn` receives the limit in force from every answer that contains it.
+/// One acquisition. `limit` is that of its handle.
 pub(crate) struct Acquisition<'a> {
     pub(crate) engine: &'a Arc<EngineHandle>,
     pub(crate) request: Acquire,
     pub(crate) wait_limit: WaitLimit,
-    pub(crate) learn: &'a (dyn Fn(u32) + Sync),
+    pub(crate) limit: &'a Agreed<u32>,
 }
 
 /// What to do after an answer.
@@ -120,7 +121,7 @@ impl Acquisition<'_> {
         }
         match answer {
             Acquired::Granted { token, limit, epoch } => {
-                (self.learn)(limit);
+                self.limit.learn(limit);
                 // Too old to hand out (C6): requested again, the same ticket gets a lease of full length.
                 if now() > sent + self.request.lease.handout() {
                     return Ok(Next::Again);
@@ -128,7 +129,7 @@ impl Acquisition<'_> {
                 Ok(Next::Done(Some(Grant { token, sent, ambiguous, epoch })))
             }
             Acquired::Waiting { limit, epoch } => {
-                (self.learn)(limit);
+                self.limit.learn(limit);
                 Ok(if self.request.queue { Next::Wait(Queued { sent, epoch }) } else { Next::Done(None) })
             }
             // `close` cancelled it before this request arrived; no other caller knows the ticket.
@@ -139,7 +140,7 @@ impl Acquisition<'_> {
                 Err(Error::limit_mismatch(self.request.object.kind, given, stored))
             }
             Acquired::TooLarge { limit } => {
-                (self.learn)(limit);
+                self.limit.learn(limit);
                 Err(Error::over_limit(self.request.weight, limit))
             }
             Acquired::Overloaded => Err(Error::queue_full()),

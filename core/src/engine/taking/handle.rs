@@ -6,6 +6,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::api::options::check_count;
+use crate::engine::agreed::Agreed;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
@@ -15,8 +16,7 @@ use crate::engine::taking::wait_record::WaitRecord;
 use crate::observe::audit::ForcedRelease;
 use crate::observe::events::LossCause;
 use crate::observe::metering::Meter;
-use crate::spi::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck, Usage};
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::spi::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, Usage};
 use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
 /// One caller's handle of a mutex, a semaphore or a wait group.
@@ -25,11 +25,7 @@ pub(crate) struct ObjectHandle {
     pub(crate) engine: Arc<EngineHandle>,
     pub(crate) object: Object,
     options: HoldOptions,
-    on_mismatch: OnMismatch,
-    /// The limit in the last answer; the handle follows the store (C20).
-    limit: AtomicU32,
-    /// The store has compared the limit once.
-    compared: AtomicBool,
+    pub(crate) limit: Agreed<u32>,
     meter: Meter,
 }
 
@@ -46,19 +42,8 @@ impl ObjectHandle {
             meter: Meter::new(engine.shared.store(), object.kind, &object.name),
             object,
             options,
-            on_mismatch,
-            limit: AtomicU32::new(limit),
-            compared: AtomicBool::new(false),
+            limit: Agreed::new(limit, on_mismatch),
         }
-    }
-
-    pub(crate) fn learn(&self, limit: u32) {
-        self.limit.store(limit, Ordering::Relaxed);
-        self.compared.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn known_limit(&self) -> u32 {
-        self.limit.load(Ordering::Relaxed)
     }
 
     pub(crate) fn context(&self, operation: &'static str, error: Error) -> Error {
@@ -66,18 +51,13 @@ impl ObjectHandle {
     }
 
     fn request(&self, weight: u32, queue: bool) -> Result<Acquire> {
-        let check = if self.compared.load(Ordering::Relaxed) {
-            ParameterCheck::Follow
-        } else {
-            ParameterCheck::First(self.on_mismatch)
-        };
         Ok(Acquire {
             object: self.object.clone(),
             ticket: Ticket::random(),
             weight,
             lease: self.options.first_lease()?,
-            limit: self.known_limit(),
-            check,
+            limit: self.limit.known(),
+            check: self.limit.check(true),
             queue,
             max_waiters: self.options.max_waiters,
             label: self.options.label.clone(),
@@ -107,13 +87,14 @@ impl ObjectHandle {
         let acquired = Box::pin(async move {
             let what = if self.object.kind == Kind::WaitGroup { "members" } else { "permits" };
             check_count(what, weight)?;
-            let limit = self.known_limit();
-            if weight > limit && !self.follows() {
+            // Before a lock is taken, which a forked child must not do.
+            self.engine.shared.check_process()?;
+            let limit = self.limit.known();
+            if weight > limit && !self.limit.follows() {
                 return Err(Error::over_limit(weight, limit));
             }
             let request = self.request(weight, !matches!(wait_limit, WaitLimit::None))?;
-            let learn = |limit| self.learn(limit);
-            let acquisition = Acquisition { engine: &self.engine, request, wait_limit, learn: &learn };
+            let acquisition = Acquisition { engine: &self.engine, request, wait_limit, limit: &self.limit };
             let record = WaitRecord::begin(self, operation, wait_limit, recorded);
             let granted = acquisition.run().await;
             let waited = record.end(&granted);
@@ -149,11 +130,6 @@ impl ObjectHandle {
     ) -> Result<Option<Hold>> {
         let acquired = self.acquire(operation, weight, wait_limit).await?;
         acquired.map(|(grant, in_doubt)| self.make_hold(operation, &grant, in_doubt, weight)).transpose()
-    }
-
-    /// Returns whether the store's limit may differ from the one that this handle knows.
-    fn follows(&self) -> bool {
-        self.compared.load(Ordering::Relaxed) || self.on_mismatch == OnMismatch::Adopt
     }
 
     /// Takes a detached hold over; also returns the epoch of a wait group's record.

@@ -86,7 +86,7 @@ impl Semaphore for Permits {
 
     async fn available(&self) -> Result<u32> {
         let usage = self.0.usage("available").await?;
-        let limit = usage.limit.unwrap_or_else(|| self.0.known_limit());
+        let limit = usage.limit.unwrap_or_else(|| self.0.limit.known());
         let used = u32::try_from(usage.weight).unwrap_or(u32::MAX);
         Ok(limit.saturating_sub(used))
     }
@@ -98,7 +98,7 @@ impl Semaphore for Permits {
             self.0.engine.shared.steps.permits.resize(&self.0.object, permits).await
         };
         self.0.engine.shared.on(resized).await.map_err(|error| self.0.context("resize", error))?;
-        self.0.learn(permits);
+        self.0.limit.learn(permits);
         Ok(())
     }
 
