@@ -17,7 +17,7 @@
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
 //! | `shared`, `serve`, `timing` | the state of one namespace, what its thread does, the intervals |
 //! | `namespaces` | the engines of one store object |
-//! | `agreed` | a parameter that handle and store agree on |
+//! | `agreed`, `retrying` | a parameter that handle and store agree on; how a call goes on while the store is away |
 
 mod agreed;
 mod background;
@@ -30,6 +30,7 @@ mod listing;
 mod model_tests;
 mod namespaces;
 mod part_sizes;
+mod retrying;
 mod sending;
 mod serve;
 mod shared;

@@ -9,7 +9,7 @@ use crate::limiter::Verdict;
 use crate::{DecidedBy, Decision, Error, ErrorKind, OutagePolicy, Reservation, Result, Ticket};
 
 /// Returns whether an error says that the store is away. Every other error is an answer, or is final.
-pub(super) fn is_outage(error: &Error) -> bool {
+fn is_outage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
 }
 

@@ -7,15 +7,13 @@ use tokio::time::Instant;
 
 use super::handle::LimiterState;
 use super::local::Local;
-use crate::clock::{sleep, sleep_until, timeout_at};
+use crate::clock::{sleep_until, timeout_at};
 use crate::engine::limiter::limiting::Limiting;
+use crate::engine::retrying::{Attempts, WaitLimit};
 use crate::engine::shared::EngineHandle;
 use crate::engine::timing::engine_now as now;
 use crate::spi::{Object, Refund};
 use crate::{Error, ErrorKind, ReservationBackend, Result, Ticket};
-
-/// Pause between two attempts of a cancel.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A reservation that a call under way makes. Dropped while its outcome is unknown, it queues the refund (C4); while it
 /// exists, closing the store object queues the refund.
@@ -68,21 +66,20 @@ impl LimiterState {
     async fn refund(&self, ticket: Ticket) -> Result<u64> {
         let end = self.engine.shared.request_end(None);
         let refund = [Refund { object: self.object.clone(), ticket }];
-        let mut last = Error::new(ErrorKind::Unknown, "no answer within the request's time limit");
+        let mut attempts = Attempts::within(WaitLimit::Until(end));
         loop {
-            let Ok(mut answers) = timeout_at(end, self.limiting.steps.refund(&refund)).await else { break };
-            match answers.pop() {
+            let answers = timeout_at(end, self.limiting.steps.refund(&refund)).await;
+            match answers.ok().and_then(|mut answers| answers.pop()) {
                 Some(Ok(refunded)) => return Ok(refunded),
-                Some(Err(error)) => last = error,
-                None => {}
+                Some(Err(error)) => attempts.ride_out(error).await?,
+                None => attempts.ride_out(no_answer()).await?,
             }
-            if last.kind().is_final() || now() + PAUSE >= end {
-                break;
-            }
-            sleep(PAUSE).await;
         }
-        Err(last)
     }
+}
+
+fn no_answer() -> Error {
+    Error::new(ErrorKind::Unknown, "no answer within the request's time limit")
 }
 
 /// Reservations made by the store.

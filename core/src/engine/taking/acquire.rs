@@ -9,10 +9,10 @@ use crate::clock::wait_until;
 use crate::engine::agreed::Agreed;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::lease_backend::LeaseBackend;
+use crate::engine::retrying::{Attempts, WaitLimit};
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
-use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::{ATTEMPTS, FIRST_PAUSE};
+use crate::engine::timing::ATTEMPTS;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::spi::{Acquire, Acquired, NO_LIMIT, Object, ParameterCheck};
 use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result};
@@ -57,7 +57,7 @@ impl Acquisition<'_> {
         let mut wake_up: Option<WakeUp> = None;
         let mut ambiguous = false;
         let mut late = 0;
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(self.wait_limit);
         let mut is_again = false;
         loop {
             if std::mem::replace(&mut is_again, true) {
@@ -74,12 +74,12 @@ impl Acquisition<'_> {
                         late += 1;
                         if late % ATTEMPTS == 0 {
                             let error = Error::too_slow(self.request.lease, sent.elapsed());
-                            self.wait_limit.ride_out(error, &mut pause).await?;
+                            attempts.ride_out(error).await?;
                         }
                         continue;
                     }
                     Next::Wait(queued) => {
-                        pause = FIRST_PAUSE;
+                        attempts.answered();
                         let wake_up = wake_up.get_or_insert_with(|| in_doubt.join(queued));
                         if !self.wait(wake_up).await {
                             return Ok(None);
@@ -94,7 +94,7 @@ impl Acquisition<'_> {
             } else if !before {
                 in_doubt.resolved();
             }
-            self.wait_limit.ride_out(error, &mut pause).await?;
+            attempts.ride_out(error).await?;
         }
     }
 
@@ -166,10 +166,10 @@ pub(crate) async fn wait_for_room(
     object: &Object,
     wait_limit: WaitLimit,
 ) -> Result<()> {
-    let (shared, mut pause) = (&engine.shared, FIRST_PAUSE);
+    let (shared, mut attempts) = (&engine.shared, Attempts::within(wait_limit));
     while shared.outbox.is_full(shared.steps.permits.lane(object)) {
         let no_room = Error::new(ErrorKind::Unavailable, "no room");
-        wait_limit.ride_out(no_room, &mut pause).await.map_err(|_| Error::too_many_in_doubt())?;
+        attempts.ride_out(no_room).await.map_err(|_| Error::too_many_in_doubt())?;
         shared.check_open()?;
     }
     Ok(())

@@ -11,13 +11,12 @@ use crate::api::options::check_members;
 use crate::clock::now;
 use crate::clock::wait_until;
 use crate::engine::keeping::lease_backend::release_with_retry;
+use crate::engine::retrying::{Attempts, WaitLimit};
 use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::sending::step_batches::Looking;
 use crate::engine::taking::acquire::{Grant, granted};
 use crate::engine::taking::handle::ObjectHandle;
-use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::FIRST_PAUSE;
 use crate::engine::waiting::generation_end::End;
 use crate::engine::waiting::group_waiters::Interest;
 use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
@@ -80,7 +79,7 @@ impl WaitGroupHandle {
     async fn split(&self, grant: &Grant, mut whole: InDoubt, count: u32) -> Result<Option<Vec<Member>>> {
         let lease = whole.lease;
         let mut parts = Parts::new(&self.handle, &whole, count);
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(WaitLimit::Forever);
         loop {
             let began = now();
             // What is too old to hand out (C6) is split off again, and its members get leases of full length.
@@ -93,7 +92,7 @@ impl WaitGroupHandle {
             if !parts.0.iter().any(|part| part.is_stale(lease)) {
                 break;
             }
-            WaitLimit::Forever.ride_out(Error::too_slow(lease, began.elapsed()), &mut pause).await?;
+            attempts.ride_out(Error::too_slow(lease, began.elapsed())).await?;
         }
         whole.resolved();
         let mut members = Vec::with_capacity(count as usize);
@@ -109,7 +108,7 @@ impl WaitGroupHandle {
 
     /// Splits a part off; `false` if the hold is gone.
     async fn split_off(&self, part: &mut Part) -> Result<bool> {
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(WaitLimit::Forever);
         loop {
             self.handle.engine.shared.check_open()?;
             part.in_doubt.iter_mut().for_each(InDoubt::sent);
@@ -126,7 +125,7 @@ impl WaitGroupHandle {
             }
             match split {
                 Ok(split) => return Ok(split),
-                Err(error) => WaitLimit::Forever.ride_out(error, &mut pause).await?,
+                Err(error) => attempts.ride_out(error).await?,
             }
         }
     }
@@ -150,7 +149,7 @@ impl WaitGroupHandle {
         // Before a lock is taken, which a forked child must not do.
         self.handle.engine.shared.check_open()?;
         let mut interest = self.handle.engine.shared.group_waiters.join(&self.handle.object);
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(wait_limit);
         loop {
             let mut look = interest.look();
             look.watch = look.watch.filter(|_| !matches!(wait_limit, WaitLimit::None));
@@ -160,7 +159,7 @@ impl WaitGroupHandle {
                 Ok((looked, sent)) => {
                     return self.wait_for_end(&mut interest, &looked, sent, wait_limit).await;
                 }
-                Err(error) => wait_limit.ride_out(error, &mut pause).await?,
+                Err(error) => attempts.ride_out(error).await?,
             }
         }
     }

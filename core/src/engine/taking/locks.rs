@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::api::options::check_count;
+use crate::engine::retrying::WaitLimit;
 use crate::engine::taking::acquire::granted;
 use crate::engine::taking::handle::ObjectHandle;
-use crate::engine::taking::wait_limit::WaitLimit;
 use crate::spi::Force;
 use crate::{Detached, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
 

@@ -7,8 +7,8 @@ use tracing::Span;
 
 use crate::Result;
 use crate::clock::now;
+use crate::engine::retrying::WaitLimit;
 use crate::engine::taking::handle::ObjectHandle;
-use crate::engine::taking::wait_limit::WaitLimit;
 use crate::observe::events::{EndedWait, WaitOutcome};
 
 /// An acquisition under way. One that is dropped was cancelled.
