@@ -7,20 +7,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::engine::Agreed;
+use stanchion_core::engine::{Agreed, RecordSeen};
 use stanchion_core::observe::audit::ForcedRelease;
 use stanchion_core::observe::events::{EndedWait, LossCause, WaitOutcome};
 use stanchion_core::observe::metering::Meter;
 use stanchion_core::{
-    Detached, Error, ErrorKind, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name,
-    OnMismatch, Result, Ticket, Ttl,
+    Detached, Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
+    Result, Ticket, Ttl,
 };
 
 use crate::alarm::wait_for_signal;
 use crate::entry::Entry;
 use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Transition};
 use crate::session::Session;
-use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of holds that a hold is split into under the lock of its name.
 const PART: u32 = 500;
@@ -41,8 +40,7 @@ pub(crate) struct NameHandle {
     pub(crate) terms: Terms,
     pub(crate) max_waiters: Option<u32>,
     limit: Agreed<Limit>,
-    /// The record of the wait group that this caller has seen live; 0 if none (W6).
-    seen_record: AtomicU64,
+    record_seen: RecordSeen,
     pub(crate) meter: Meter,
 }
 
@@ -67,7 +65,7 @@ impl NameHandle {
             terms,
             max_waiters: options.max_waiters,
             limit: Agreed::new(limit, on_mismatch),
-            seen_record: AtomicU64::new(0),
+            record_seen: RecordSeen::default(),
             meter,
         }))
     }
@@ -133,22 +131,14 @@ impl NameHandle {
     #[inline]
     pub(crate) fn saw_live(&self, permits: &Permits) {
         if let Some(generations) = &permits.generations {
-            self.seen_record.store(generations.record(), Ordering::Relaxed);
+            self.record_seen.follow(generations.record());
         }
     }
 
-    /// Fails if the record that this caller has seen live is gone: absent is not zero (W6). If there is another one, the caller
-    /// follows that from now on.
+    /// Notes what this caller sees of the wait group. Fails if the record that it has seen live is gone: absent is not zero (W6).
     pub(crate) fn check_record(&self, permits: &Permits) -> Result<()> {
         let record = permits.generations.as_ref().map_or(0, |generations| generations.record());
-        let seen = self.seen_record.load(Ordering::Relaxed);
-        if seen == 0 || seen == record {
-            return Ok(());
-        }
-        if record != 0 {
-            self.seen_record.store(if permits.used() > 0 { record } else { 0 }, Ordering::Relaxed);
-        }
-        Err(state_lost())
+        self.record_seen.check(record, permits.used())
     }
 
     /// Returns the number of permits that are free. Compares and stores nothing (C20).
@@ -267,10 +257,6 @@ impl NameHandle {
     fn release_with(&self, ticket: Ticket, cause: Cause) -> bool {
         self.entry.change(|permits, transition| permits.release(ticket, cause, transition))
     }
-}
-
-pub(crate) fn state_lost() -> Error {
-    Error::new(ErrorKind::StateLost, "the group was seen live and its record is gone")
 }
 
 #[async_trait]

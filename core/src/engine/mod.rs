@@ -51,6 +51,7 @@ use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;
 use self::taking::handle::ObjectHandle;
 use self::taking::locks::Permits;
+pub use self::waiting::record_seen::RecordSeen;
 use crate::clock::timeout;
 use crate::runtime::EngineThread;
 use crate::spi::{NO_LIMIT, Object, Steps};

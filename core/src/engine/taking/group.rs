@@ -19,7 +19,7 @@ use crate::engine::taking::acquire::{Grant, granted};
 use crate::engine::taking::handle::ObjectHandle;
 use crate::engine::waiting::generation_end::End;
 use crate::engine::waiting::group_waiters::Interest;
-use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
+use crate::engine::waiting::record_seen::RecordSeen;
 use crate::spi::{Ending, GroupSteps, Kept, Look, Looked, MAX_SPLIT, Release, Split};
 use crate::{Detached, Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
 
@@ -138,7 +138,7 @@ impl WaitGroupHandle {
             let sent = now();
             let end = wait_limit.request_end(shared.request_end(None));
             let looked = self.looks.ask(look.clone(), end).await?;
-            if self.record_seen.check(&looked, sent)? {
+            if self.record_seen.check_answer(&looked, sent)? {
                 return Ok((looked, sent));
             }
         }
@@ -182,8 +182,8 @@ impl WaitGroupHandle {
             End::Zero(outcome) => Ok(Some(*outcome)),
             End::Gone(looked, sent) => {
                 // The handle follows the record that exists now; another waiter may have made it do so already.
-                drop(self.record_seen.check(looked, *sent));
-                Err(state_lost())
+                drop(self.record_seen.check_answer(looked, *sent));
+                Err(RecordSeen::lost())
             }
             End::Refused(error) => Err(error.replicate()),
             End::Closed => Err(Error::closed()),
