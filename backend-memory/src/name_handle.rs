@@ -90,7 +90,7 @@ impl NameHandle {
     /// Returns the limit for a request of that weight, after comparing it with the stored one at the first operation (C20). It is
     /// not stored yet: a request that is refused stores nothing.
     fn agreed(&self, permits: &Permits, weight: u32) -> Result<Limit> {
-        let mismatch = |stored| Error::limit_mismatch(self.kind, self.limit.known(), stored);
+        let mismatch = |stored| Error::limit_mismatch(self.kind, self.limit.value(), stored);
         let limit = self.limit.settle(permits.limit()).map_err(mismatch)?;
         match limit {
             Some(most) if weight > most => Err(Error::over_limit(weight, most)),
@@ -123,7 +123,7 @@ impl NameHandle {
     /// Stores the limit if none is stored.
     pub(crate) fn bring_limit(&self, permits: &mut Permits, transition: &mut Transition<'_>) {
         if permits.limit().is_none() {
-            permits.set_limit(self.limit.known(), transition);
+            permits.set_limit(self.limit.value(), transition);
         }
     }
 
@@ -143,7 +143,7 @@ impl NameHandle {
 
     /// Returns the number of permits that are free. Compares and stores nothing (C20).
     pub(crate) fn available(&self) -> Result<u64> {
-        self.with(|permits, _| Ok(permits.free(permits.limit().unwrap_or_else(|| self.limit.known()))))
+        self.with(|permits, _| Ok(permits.free(permits.limit().unwrap_or_else(|| self.limit.value()))))
     }
 
     /// Changes the limit for all callers (S6).

@@ -107,7 +107,7 @@ impl WaitGroup for MemoryWaitGroup {
         loop {
             let whole =
                 self.handle.acquire("add_many", count).await.map_err(self.handle.context("add_many"))?;
-            // No caller was told of a hold that ended before it was split: it is added again.
+            // It ended before it was split, and no caller has it: it is added again.
             if let Some(parts) = self.handle.split(whole.ticket, count) {
                 return Ok(parts.into_iter().map(|part| self.member(part)).collect());
             }

@@ -9,7 +9,7 @@ use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::engine::Agreed;
 use stanchion_core::{BloomFilter, BloomOptions, Error, ErrorKind, Name, Result, check_items};
 
-use super::record::{Contents, FilterEntry, Life, Record};
+use super::record::{Contents, FilterEntry, Lifetime, Record};
 use crate::session::Session;
 
 /// A Bloom filter in this process.
@@ -21,7 +21,7 @@ pub(crate) struct MemoryFilter {
     /// Number of the contents whose terms were compared last; 0 before the first comparison.
     compared: AtomicU64,
     /// The record that this handle has seen, if any (B6).
-    seen: Mutex<Option<Life>>,
+    record_seen: Mutex<Option<Lifetime>>,
 }
 
 impl MemoryFilter {
@@ -30,16 +30,16 @@ impl MemoryFilter {
         let terms = Agreed::compared_always(options.terms()?, options.on_mismatch);
         let state = &session.state;
         let entry = state.filters.open(&name, state.clock.read(), |_| FilterEntry::new());
-        let (session, compared, seen) = (Arc::clone(session), AtomicU64::new(0), Mutex::new(None));
-        Ok(Self { name, session, entry, terms, compared, seen })
+        let (session, compared, record_seen) = (Arc::clone(session), AtomicU64::new(0), Mutex::new(None));
+        Ok(Self { name, session, entry, terms, compared, record_seen })
     }
 
-    fn seen(&self) -> MutexGuard<'_, Option<Life>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn record_seen(&self) -> MutexGuard<'_, Option<Lifetime>> {
+        self.record_seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn terms(&self) -> FilterTerms {
-        self.terms.known()
+        self.terms.value()
     }
 
     fn context(&self, operation: &'static str) -> impl FnOnce(Error) -> Error {
@@ -54,7 +54,7 @@ impl MemoryFilter {
             if let Some(record) = &*self.entry.read()
                 && let Some(contents) = &record.contents
                 && contents.number == self.compared.load(Ordering::Relaxed)
-                && record.life.ends.is_none_or(|ends| ends > self.session.state.clock.read().micros)
+                && record.lifetime.ends.is_none_or(|ends| ends > self.session.state.clock.read().micros)
             {
                 return Ok(Some(look(contents)));
             }
@@ -72,27 +72,27 @@ impl MemoryFilter {
     #[cold]
     fn settle(&self, make: bool) -> Result<bool> {
         let mut record = self.entry.write();
-        let mut seen = self.seen();
+        let mut seen = self.record_seen();
         let at = self.session.state.clock.read();
-        if record.as_ref().is_some_and(|record| record.life.is_over(at)) {
+        if record.as_ref().is_some_and(|record| record.lifetime.is_over(at)) {
             *record = None;
         }
-        let generation = record.as_ref().map(|record| record.life.generation);
-        if let Some(life) = seen.take_if(|life| !life.is_over(at))
-            && generation != Some(life.generation)
+        let generation = record.as_ref().map(|record| record.lifetime.generation);
+        if let Some(lifetime) = seen.take_if(|lifetime| !lifetime.is_over(at))
+            && generation != Some(lifetime.generation)
         {
             let detail = "the filter is gone: what it held is not known any more";
             return Err(Error::new(ErrorKind::StateLost, detail));
         }
         if make {
-            record.get_or_insert_with(Record::new).contents_or(self.terms.known(), at);
+            record.get_or_insert_with(Record::new).contents_or(self.terms.value(), at);
         }
         // After a clear, this handle has not seen the new contents yet.
         *seen = None;
         let Some(record) = &*record else { return Ok(false) };
         let Some(contents) = &record.contents else { return Ok(false) };
-        *seen = Some(record.life);
-        let mismatch = |stored| Error::mismatch("filter", self.terms.known(), stored);
+        *seen = Some(record.lifetime);
+        let mismatch = |stored| Error::mismatch("filter", self.terms.value(), stored);
         self.terms.learn(self.terms.settle(Some(contents.terms)).map_err(mismatch)?);
         self.compared.store(contents.number, Ordering::Relaxed);
         Ok(true)
@@ -172,11 +172,11 @@ impl BloomFilter for MemoryFilter {
         let cleared = self.session.check_open().map(|()| {
             let mut record = self.entry.write();
             let at = self.session.state.clock.read();
-            record.take_if(|record| record.life.is_over(at));
+            record.take_if(|record| record.lifetime.is_over(at));
             if let Some(record) = &mut *record {
                 record.clear(at);
             }
-            *self.seen() = None;
+            *self.record_seen() = None;
         });
         cleared.map_err(self.context("clear"))
     }

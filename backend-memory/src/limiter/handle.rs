@@ -53,10 +53,10 @@ impl LimiterHandle {
     fn with<R>(&self, cost: u64, operation: impl FnOnce(&mut Bucket, Moment) -> Result<R>) -> Result<R> {
         self.session.check_open()?;
         if !self.quota.follows() {
-            self.quota.known().check_cost(cost)?;
+            self.quota.value().check_cost(cost)?;
         }
         self.entry.change(
-            || self.quota.known(),
+            || self.quota.value(),
             self.clock(),
             |bucket, at| {
                 if !self.quota.is_compared() {
@@ -71,13 +71,13 @@ impl LimiterHandle {
     #[cold]
     fn look<R>(&self, look: impl FnOnce(&Bucket, Moment) -> R) -> Result<R> {
         self.session.check_open()?;
-        Ok(self.entry.look(|| self.quota.known(), self.clock(), look))
+        Ok(self.entry.look(|| self.quota.value(), self.clock(), look))
     }
 
     /// Compares the quota with the stored one at the first operation (C20).
     #[cold]
     fn settle(&self, bucket: &mut Bucket, at: Moment) -> Result<()> {
-        let mismatch = |stored| Error::mismatch("quota", self.quota.known(), stored);
+        let mismatch = |stored| Error::mismatch("quota", self.quota.value(), stored);
         let quota = self.quota.settle(Some(*bucket.quota())).map_err(mismatch)?;
         if quota != *bucket.quota() {
             bucket.set_quota(at.micros, quota);

@@ -15,7 +15,7 @@ pub trait MutexExt: Mutex {
     ///
     /// # Errors
     /// As [`lock`](Mutex::lock) for the wait; `Lost` if the lock was lost before the future was done, also where only the release
-    /// tells. Where the store does not answer the release, the result is returned: the release stays queued ([C12]).
+    /// finds that. Where the store does not answer the release, the result is returned: the release stays queued ([C12]).
     ///
     /// # Cancel safety
     /// A dropped call drops the future, leaves the queue and queues the release ([C4], [C12]).

@@ -242,7 +242,7 @@ pub trait Store: Debug + Send + Sync {
     /// ```
     async fn ping(&self) -> Result<()>;
 
-    /// Closes the store object ([C12]): refuses new calls with `Closed`, tells live guards that they are lost, releases
+    /// Closes the store object ([C12]): refuses new calls with `Closed`, makes live guards lost, releases
     /// what they held, and waits until all queued releases are delivered.
     ///
     /// # Errors

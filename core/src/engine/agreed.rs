@@ -20,7 +20,7 @@ use crate::spi::ParameterCheck;
 /// let in_force = permits.settle(Some(7)).unwrap();
 /// assert_eq!(in_force, 7);
 /// permits.learn(in_force);
-/// assert_eq!(permits.known(), 7);
+/// assert_eq!(permits.value(), 7);
 /// ```
 ///
 /// [C20]: crate::contract#c20
@@ -52,7 +52,7 @@ impl<P: Copy + PartialEq> Agreed<P> {
 
     /// Returns the value in force, as far as the handle knows: the given one until it learns of another. Locks nothing until
     /// then.
-    pub fn known(&self) -> P {
+    pub fn value(&self) -> P {
         let learnt = self.learnt.get();
         learnt.map_or(self.given, |learnt| *learnt.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -63,7 +63,7 @@ impl<P: Copy + PartialEq> Agreed<P> {
         self.is_compared.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the next call can succeed although the stored value is another than the known one.
+    /// Returns whether the next call can succeed although the stored value is another.
     #[inline]
     pub fn follows(&self) -> bool {
         self.is_compared() || self.on_mismatch == OnMismatch::Adopt
@@ -83,9 +83,9 @@ impl<P: Copy + PartialEq> Agreed<P> {
     #[inline]
     pub fn settle(&self, stored: Option<P>) -> Result<P, P> {
         match stored {
-            None => Ok(self.known()),
-            Some(stored) if self.follows() || stored == self.known() => Ok(stored),
-            Some(_) if self.on_mismatch == OnMismatch::Replace => Ok(self.known()),
+            None => Ok(self.value()),
+            Some(stored) if self.follows() || stored == self.value() => Ok(stored),
+            Some(_) if self.on_mismatch == OnMismatch::Replace => Ok(self.value()),
             Some(stored) => Err(stored),
         }
     }
@@ -130,7 +130,7 @@ mod tests {
             assert!(agreed.is_compared() && agreed.follows());
             assert_eq!(agreed.check(true), ParameterCheck::Follow);
             assert_eq!(agreed.settle(Some(7)), Ok(7), "another handle changed it");
-            assert_eq!(agreed.known(), 5, "as far as is known");
+            assert_eq!(agreed.value(), 5, "as far as is known");
         }
     }
 
@@ -139,10 +139,10 @@ mod tests {
         let agreed = Agreed::new(5, Refuse);
         assert_eq!(agreed.check(false), ParameterCheck::Follow);
         agreed.follow(7);
-        assert_eq!((agreed.known(), agreed.is_compared()), (5, false));
+        assert_eq!((agreed.value(), agreed.is_compared()), (5, false));
         agreed.learn(5);
         agreed.follow(7);
-        assert_eq!(agreed.known(), 7);
+        assert_eq!(agreed.value(), 7);
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         let agreed = Agreed::new(5, Adopt);
         for in_force in [5, 7, 9, 5] {
             agreed.learn(in_force);
-            assert_eq!((agreed.known(), agreed.settle(None)), (in_force, Ok(in_force)));
+            assert_eq!((agreed.value(), agreed.settle(None)), (in_force, Ok(in_force)));
         }
     }
 
@@ -164,6 +164,6 @@ mod tests {
         assert_eq!(refuses.settle(Some(7)), Err(7));
         assert_eq!(adopts.settle(Some(7)), Ok(7));
         adopts.learn(7);
-        assert_eq!((adopts.known(), adopts.settle(Some(5))), (7, Ok(5)));
+        assert_eq!((adopts.value(), adopts.settle(Some(5))), (7, Ok(5)));
     }
 }

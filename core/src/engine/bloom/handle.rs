@@ -105,7 +105,7 @@ impl Filter {
     /// Sends as many of the items as fit into one call, at least one.
     async fn ask(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
         loop {
-            let (terms, record) = (self.terms.known(), self.record());
+            let (terms, record) = (self.terms.value(), self.record());
             let shape = terms.shape;
             let most = self.filtering.steps.most_positions() / shape.hashes() as usize;
             let most = most.clamp(1, MAX_ITEMS).min(items.len());
@@ -140,7 +140,7 @@ impl BloomFilter for Filter {
     }
 
     fn shape(&self) -> Shape {
-        self.terms.known().shape
+        self.terms.value().shape
     }
 
     async fn insert(&self, item: &[u8]) -> Result<bool> {

@@ -12,13 +12,13 @@ impl Filter {
     /// Returns the shape in force and the number of bits set.
     pub(super) async fn count(&self) -> Result<(Shape, u64)> {
         let survey = self.survey().await?;
-        Ok((self.terms.known().shape, survey.map_or(0, |survey| survey.bits_set)))
+        Ok((self.terms.value().shape, survey.map_or(0, |survey| survey.bits_set)))
     }
 
     /// Returns the store's filter, after a comparison of its terms; `None` if there is none.
     async fn survey(&self) -> Result<Option<Survey>> {
         self.engine.shared.check_open()?;
-        let (terms, record) = (self.terms.known(), self.record());
+        let (terms, record) = (self.terms.value(), self.record());
         match self.filtering.steps.survey(&self.object, record).await? {
             Surveyed::Live(survey) => {
                 if survey.terms != terms {
@@ -45,7 +45,7 @@ impl Filter {
 
     pub(super) async fn image(&self) -> Result<Vec<u8>> {
         let survey = self.survey().await?;
-        let shape = self.terms.known().shape;
+        let shape = self.terms.value().shape;
         let size = bloom::image_bytes(&shape);
         let mut image = bloom::begin_image(&shape)?;
         let Some(survey) = survey else {
@@ -133,7 +133,7 @@ impl Filter {
     }
 
     fn check_like(&self, shape: &Shape) -> Result<()> {
-        let own = self.terms.known().shape;
+        let own = self.terms.value().shape;
         if own == *shape { Ok(()) } else { Err(Error::mismatch("filter", shape, own)) }
     }
 
@@ -159,9 +159,9 @@ impl Filter {
             return Ok(None);
         }
         self.engine.shared.check_open()?;
-        let mut merge = Merge { of: self.opening(self.terms.known(), self.record()), chunk, bytes };
+        let mut merge = Merge { of: self.opening(self.terms.value(), self.record()), chunk, bytes };
         loop {
-            let (terms, record) = (self.terms.known(), self.record());
+            let (terms, record) = (self.terms.value(), self.record());
             (merge.of.terms, merge.of.known) = (terms, record);
             match self.filtering.steps.merge(&merge).await? {
                 Merged::Done(life) => {

@@ -126,7 +126,7 @@ impl LimiterState {
 
     /// Refuses a cost without a request: one that no quota admits, or that the quota which this handle requires does not admit.
     pub(super) fn check_cost(&self, cost: u64) -> Result<()> {
-        if cost > MAX || !self.quota.follows() { self.quota.known().check_cost(cost) } else { Ok(()) }
+        if cost > MAX || !self.quota.follows() { self.quota.value().check_cost(cost) } else { Ok(()) }
     }
 
     pub(super) fn call(&self, quota: ExactQuota, ask: LimitAsk) -> LimitCall {
@@ -138,12 +138,12 @@ impl LimiterState {
     async fn ask_quota(&self) -> Result<ExactQuota> {
         let shared = &self.engine.shared;
         shared.check_open()?;
-        let known = self.quota.known();
-        let call = self.call(known, LimitAsk::Take { cost: 0 });
+        let own = self.quota.value();
+        let call = self.call(own, LimitAsk::Take { cost: 0 });
         let answered = self.limiting.batches.ask(call, shared.request_end(None)).await?;
         match answered.limited {
             Limited::Taken { quota, .. } => Ok(quota),
-            other => Err(self.refusal(&other, 0, known)),
+            other => Err(self.refusal(&other, 0, own)),
         }
     }
 
@@ -151,19 +151,19 @@ impl LimiterState {
         let shared = &self.engine.shared;
         shared.check_open()?;
         self.check_cost(cost)?;
-        let known = self.quota.known();
+        let own = self.quota.value();
         let epoch = match self.options.refusal_cache.then(|| self.local.refused(cost)) {
             Some(Ok(decision)) if self.quota.is_compared() => return Ok(decision),
             Some(Err(epoch)) => Some(epoch),
             _ => None,
         };
-        let call = self.call(known, LimitAsk::Take { cost });
+        let call = self.call(own, LimitAsk::Take { cost });
         let answered = match self.limiting.batches.ask(call, shared.request_end(None)).await {
             Ok(answered) => answered,
             Err(error) => return self.decide_without(cost, error),
         };
         let Limited::Taken { verdict, quota, settled } = answered.limited else {
-            return Err(self.refusal(&answered.limited, cost, known));
+            return Err(self.refusal(&answered.limited, cost, own));
         };
         self.learn(cost, quota);
         if let Some(epoch) = epoch
@@ -175,10 +175,10 @@ impl LimiterState {
         Ok(decision(verdict))
     }
 
-    /// Returns the error that an answer other than a decision means.
-    pub(super) fn refusal(&self, limited: &Limited, cost: u64, known: ExactQuota) -> Error {
+    /// Returns the error that an answer other than a decision means; `own` is the quota in the call.
+    pub(super) fn refusal(&self, limited: &Limited, cost: u64, own: ExactQuota) -> Error {
         match limited {
-            Limited::Mismatch { stored } => Error::mismatch("quota", known, stored),
+            Limited::Mismatch { stored } => Error::mismatch("quota", own, stored),
             Limited::TooLarge { quota } => {
                 self.quota.learn(*quota);
                 let unexpected = || Error::invalid_argument("the cost is over the burst in force");

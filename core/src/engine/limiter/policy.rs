@@ -20,7 +20,7 @@ impl LimiterState {
             OutagePolicy::FailClosed => true,
             OutagePolicy::FailOpen => false,
             OutagePolicy::LocalShare(n) => {
-                let quota = self.quota.known();
+                let quota = self.quota.value();
                 cost <= quota.burst() && cost > quota.share(n).burst()
             }
         }
@@ -38,7 +38,7 @@ impl LimiterState {
         if !is_outage(&error) {
             return Err(error);
         }
-        let quota = self.quota.known();
+        let quota = self.quota.value();
         quota.check_cost(cost)?;
         let verdict = match self.options.outage {
             OutagePolicy::FailClosed => return Err(error),
@@ -71,7 +71,7 @@ impl LimiterState {
         if !is_outage(&error) {
             return Err(error);
         }
-        let quota = self.quota.known();
+        let quota = self.quota.value();
         quota.check_cost(cost)?;
         let (at, ticket) = (now(), Ticket::random());
         let wait = match self.options.outage {

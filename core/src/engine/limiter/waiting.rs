@@ -18,7 +18,7 @@ use crate::{ErrorKind, Reservation, Result, Ticket};
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl LimiterState {
-    /// Requests a reservation from the store until `end`. The claim, already resolved, is kept by the caller.
+    /// Requests a reservation from the store until `end`. The claim is resolved, and stays until the caller drops it.
     pub(super) async fn place(
         self: &Arc<Self>,
         cost: u64,
@@ -27,11 +27,11 @@ impl LimiterState {
     ) -> Result<(Option<Reservation>, Claim<'_>)> {
         self.engine.shared.check_open()?;
         self.check_cost(cost)?;
-        let known = self.quota.known();
+        let own = self.quota.value();
         let ticket = Ticket::random();
         let max_wait = max_wait.min(MAX);
         let mut claim = Claim::sent(self, ticket, max_wait, end)?;
-        let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait });
+        let call = self.call(own, LimitAsk::Reserve { ticket, cost, max_wait });
         let answered = match self.limiting.batches.ask(call, end).await {
             Ok(answered) => answered,
             Err(error) => {
@@ -44,7 +44,7 @@ impl LimiterState {
         };
         let Limited::Reserved { place, quota } = answered.limited else {
             claim.resolved();
-            return Err(self.refusal(&answered.limited, cost, known));
+            return Err(self.refusal(&answered.limited, cost, own));
         };
         self.learn(cost, quota);
         let Some(place) = place else {

@@ -1,4 +1,4 @@
-//! Wait groups of lease stores: a member is a hold; the engine's thread tells waiters of the end.
+//! Wait groups of lease stores: a member is a hold; the engine's thread wakes the waiters at the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl WaitGroupHandle {
             if count == 1 {
                 return Ok(vec![Member::new(self.handle.make_hold("add_many", &grant, in_doubt, 1)?)]);
             }
-            // Its lease ended before the split: no caller was told of it, so it is added again.
+            // Its lease ended before the split, and no caller has it: it is added again.
             if let Some(members) = self.split(&grant, in_doubt, count).await? {
                 return Ok(members);
             }
@@ -164,7 +164,7 @@ impl WaitGroupHandle {
         }
     }
 
-    /// Waits until the engine's thread tells the end.
+    /// Waits until the engine's thread sees the end.
     async fn wait_for_end(
         &self,
         interest: &mut Interest<'_>,

@@ -56,7 +56,7 @@ impl ObjectHandle {
             ticket: Ticket::random(),
             weight,
             lease: self.options.first_lease()?,
-            limit: self.limit.known(),
+            limit: self.limit.value(),
             check: self.limit.check(true),
             queue,
             max_waiters: self.options.max_waiters,
@@ -89,7 +89,7 @@ impl ObjectHandle {
             check_count(what, weight)?;
             // Before a lock is taken, which a forked child must not do.
             self.engine.shared.check_process()?;
-            let limit = self.limit.known();
+            let limit = self.limit.value();
             if weight > limit && !self.limit.follows() {
                 return Err(Error::over_limit(weight, limit));
             }

@@ -86,7 +86,7 @@ impl Semaphore for Permits {
 
     async fn available(&self) -> Result<u32> {
         let usage = self.0.usage("available").await?;
-        let limit = usage.limit.unwrap_or_else(|| self.0.limit.known());
+        let limit = usage.limit.unwrap_or_else(|| self.0.limit.value());
         let used = u32::try_from(usage.weight).unwrap_or(u32::MAX);
         Ok(limit.saturating_sub(used))
     }

@@ -1,7 +1,7 @@
 //! The callers of this process that wait for wait groups to reach zero: one entry per generation, whatever the number of
 //! callers (C15).
 //!
-//! A caller's first look is its own. While the generation is open, the engine's thread looks for all callers and tells them.
+//! A caller's first look is its own. While the generation is open, the engine's thread looks for all callers, and wakes them at its end.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -91,7 +91,7 @@ pub(crate) struct GroupWaiters {
 }
 
 impl GroupWaiters {
-    /// `wake_source` is told which groups have waiters.
+    /// `wake_source` learns which groups have waiters.
     pub(crate) fn new(wake_source: Option<Arc<dyn WakeSource>>) -> Self {
         Self { wake_source, ..Self::default() }
     }
@@ -100,7 +100,7 @@ impl GroupWaiters {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the source of wake-ups whether the group has waiters.
+    /// Passes on to the source of wake-ups whether the group has waiters.
     fn waited_for(&self, object: &Object, waited_for: bool) {
         if let Some(wake_source) = &self.wake_source {
             wake_source.watch(object, waited_for);

@@ -12,8 +12,8 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug)]
 struct Record {
     epoch: u64,
-    /// When this process first knew of it. An answer to a request sent earlier may be older.
-    known: Instant,
+    /// When this process first saw it. An answer to a request sent earlier may be older.
+    since: Instant,
 }
 
 /// The record of a wait group that a handle has seen with members, if any ([W6]). Epochs of records count from 1; 0 is no
@@ -48,7 +48,7 @@ impl RecordSeen {
     pub fn follow(&self, epoch: u64) {
         let mut seen = self.seen();
         if seen.is_none_or(|record| record.epoch != epoch) {
-            *seen = Some(Record { epoch, known: now() });
+            *seen = Some(Record { epoch, since: now() });
         }
     }
 
@@ -64,7 +64,7 @@ impl RecordSeen {
     /// the record seen: look again.
     pub(crate) fn check_answer(&self, looked: &Looked, sent: Instant) -> Result<bool> {
         let mut seen = self.seen();
-        if seen.is_some_and(|record| record.epoch != looked.epoch && sent <= record.known) {
+        if seen.is_some_and(|record| record.epoch != looked.epoch && sent <= record.since) {
             return Ok(false);
         }
         compare(&mut seen, looked.epoch, looked.count).map(|()| true)
@@ -77,7 +77,7 @@ fn compare(seen: &mut Option<Record>, epoch: u64, count: u64) -> Result<()> {
         return Ok(());
     }
     if epoch != 0 {
-        *seen = (count > 0).then(|| Record { epoch, known: now() });
+        *seen = (count > 0).then(|| Record { epoch, since: now() });
     }
     if was_seen { Err(RecordSeen::lost()) } else { Ok(()) }
 }

@@ -18,7 +18,7 @@ pub(crate) type WakeUp = Arc<Notify>;
 #[derive(Debug)]
 struct WaitedObject {
     tickets: HashSet<Ticket>,
-    /// The epoch of the record that the tickets queue in, as far as is known.
+    /// The epoch of the record that the tickets queue in, in the last answer.
     epoch: u64,
     /// The shortest lease among the waiters: if the store does not hear of them for that long, they may lose their places.
     shortest_lease: Duration,
@@ -32,8 +32,8 @@ impl WaitedObject {
     /// Returns whether the store may have heard nothing of these waiters for as long as it keeps their places. The request
     /// answered at `answered` was executed at that moment at the latest, the previous one when it was sent at the earliest.
     fn may_have_lost_places(&self, answered: Instant) -> bool {
-        let kept = self.shortest_lease.max(LIVENESS) * 98 / 100;
-        answered.saturating_duration_since(self.heard) > kept
+        let retention = self.shortest_lease.max(LIVENESS) * 98 / 100;
+        answered.saturating_duration_since(self.heard) > retention
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Queued {
 struct Inner {
     wake_ups: HashMap<Ticket, (WakeUp, Object)>,
     objects: HashMap<Object, WaitedObject>,
-    /// The acquisitions under way that may queue, and whether a hint arrived before they were told to wait.
+    /// The acquisitions under way that may queue, and whether a hint arrived before the answer that they queue.
     asking: HashMap<Ticket, bool>,
     closed: bool,
 }
@@ -59,7 +59,7 @@ struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     inner: Mutex<Inner>,
-    /// Told which objects have waiters.
+    /// Learns which objects have waiters.
     wake_source: Option<Arc<dyn WakeSource>>,
     /// Notified when the first waiter joins: one for each of the two loops that sleep while there are none.
     pub(crate) to_poll: Notify,
@@ -81,7 +81,7 @@ impl Waiters {
         Self { wake_source, ..Self::default() }
     }
 
-    /// Tells the source of wake-ups, with the lock held, so that it is told of changes in order.
+    /// Called with the lock held, so that the source of wake-ups learns of changes in their order.
     fn watch(&self, object: &Object, waited_for: bool) {
         if let Some(wake_source) = &self.wake_source {
             wake_source.watch(object, waited_for);
