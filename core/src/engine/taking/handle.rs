@@ -95,7 +95,7 @@ impl ObjectHandle {
             }
             let request = self.request(weight, !matches!(wait_limit, WaitLimit::None))?;
             let acquisition = Acquisition { engine: &self.engine, request, wait_limit, limit: &self.limit };
-            let record = WaitRecord::begin(self, operation, wait_limit, recorded);
+            let record = WaitRecord::begin(&self.engine, &self.object, operation, wait_limit, recorded);
             let granted = acquisition.run().await;
             let waited = record.end(&granted);
             if let Ok(granted) = &granted {
