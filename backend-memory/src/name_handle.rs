@@ -116,7 +116,7 @@ impl NameHandle {
         if permits.limit() != Some(limit) {
             permits.set_limit(limit, transition);
         }
-        self.limit.learn(limit);
+        self.limit.compared();
         Ok(())
     }
 
@@ -150,7 +150,7 @@ impl NameHandle {
     pub(crate) fn resize(&self, limit: u32) -> Result<()> {
         self.with(|permits, transition| {
             permits.set_limit(Some(limit), transition);
-            self.limit.learn(Some(limit));
+            self.limit.compared();
             Ok(())
         })
     }

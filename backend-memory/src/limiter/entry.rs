@@ -32,7 +32,7 @@ impl LimiterEntry {
     #[inline]
     pub(crate) fn change<R>(
         &self,
-        quota: impl FnOnce() -> ExactQuota,
+        quota: ExactQuota,
         clock: &LimiterClock,
         change: impl FnOnce(&mut Bucket, Moment) -> Result<R>,
     ) -> Result<R> {
@@ -41,7 +41,7 @@ impl LimiterEntry {
         if let Some(bucket) = bucket.as_mut() {
             return change(bucket, at);
         }
-        let mut full = Bucket::new(quota(), at.micros);
+        let mut full = Bucket::new(quota, at.micros);
         let changed = change(&mut full, at)?;
         *bucket = Some(full);
         Ok(changed)
@@ -50,7 +50,7 @@ impl LimiterEntry {
     /// Looks at the bucket; at a full one with this quota if there is none. Stores nothing.
     pub(crate) fn look<R>(
         &self,
-        quota: impl FnOnce() -> ExactQuota,
+        quota: ExactQuota,
         clock: &LimiterClock,
         look: impl FnOnce(&Bucket, Moment) -> R,
     ) -> R {
@@ -58,7 +58,7 @@ impl LimiterEntry {
         let at = clock.read();
         match &*bucket {
             Some(bucket) => look(bucket, at),
-            None => look(&Bucket::new(quota(), at.micros), at),
+            None => look(&Bucket::new(quota, at.micros), at),
         }
     }
 

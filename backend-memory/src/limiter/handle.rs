@@ -55,23 +55,19 @@ impl LimiterHandle {
         if !self.quota.follows() {
             self.quota.value().check_cost(cost)?;
         }
-        self.entry.change(
-            || self.quota.value(),
-            self.clock(),
-            |bucket, at| {
-                if !self.quota.is_compared() {
-                    self.settle(bucket, at)?;
-                }
-                operation(bucket, at)
-            },
-        )
+        self.entry.change(self.quota.value(), self.clock(), |bucket, at| {
+            if !self.quota.is_compared() {
+                self.settle(bucket, at)?;
+            }
+            operation(bucket, at)
+        })
     }
 
     /// Asks without taking: compares and stores nothing (C20).
     #[cold]
     fn look<R>(&self, look: impl FnOnce(&Bucket, Moment) -> R) -> Result<R> {
         self.session.check_open()?;
-        Ok(self.entry.look(|| self.quota.value(), self.clock(), look))
+        Ok(self.entry.look(self.quota.value(), self.clock(), look))
     }
 
     /// Compares the quota with the stored one at the first operation (C20).
@@ -82,7 +78,7 @@ impl LimiterHandle {
         if quota != *bucket.quota() {
             bucket.set_quota(at.micros, quota);
         }
-        self.quota.learn(quota);
+        self.quota.compared();
         Ok(())
     }
 }
@@ -240,15 +236,11 @@ impl Limiter for MemoryLimiter {
         let set = quota.validate().and_then(|quota| {
             let handle = &self.handle;
             handle.session.check_open()?;
-            handle.entry.change(
-                || quota,
-                handle.clock(),
-                |bucket, at| {
-                    bucket.set_quota(at.micros, quota);
-                    Ok(())
-                },
-            )?;
-            handle.quota.learn(quota);
+            handle.entry.change(quota, handle.clock(), |bucket, at| {
+                bucket.set_quota(at.micros, quota);
+                Ok(())
+            })?;
+            handle.quota.compared();
             Ok(())
         });
         set.map_err(self.context("set_quota"))

@@ -97,6 +97,13 @@ impl<P: Copy + PartialEq> Agreed<P> {
             let learnt = self.learnt.get_or_init(|| Mutex::new(in_force));
             *learnt.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
         }
+        self.compared();
+    }
+
+    /// Notes that a call compared or changed the stored value: as [`learn`](Self::learn), for a store that looks at the stored
+    /// value itself and needs no memory of it.
+    #[inline]
+    pub fn compared(&self) {
         if !self.compares_always {
             self.is_compared.store(true, Ordering::Relaxed);
         }
@@ -126,11 +133,11 @@ mod tests {
             assert_eq!(agreed.settle(None), Ok(5), "what is not stored yet is the handle's");
             assert_eq!(agreed.follows(), on_mismatch == Adopt);
             assert!(!agreed.is_compared(), "a call that is refused later has agreed on nothing");
-            agreed.learn(5);
+            agreed.compared();
             assert!(agreed.is_compared() && agreed.follows());
             assert_eq!(agreed.check(true), ParameterCheck::Follow);
             assert_eq!(agreed.settle(Some(7)), Ok(7), "another handle changed it");
-            assert_eq!(agreed.value(), 5, "as far as is known");
+            assert_eq!((agreed.value(), agreed.settle(None)), (5, Ok(5)), "as far as is known");
         }
     }
 
