@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{self, micros};
 use stanchion_core::engine::Agreed;
-use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Verdict};
+use stanchion_core::limiter::{Bucket, ExactQuota, MAX};
 use stanchion_core::observe::metering::Meter;
 use stanchion_core::{
     Decision, Error, Kind, Limiter, LimiterOptions, Name, Quota, Reservation, Result, Ticket,
@@ -108,7 +108,7 @@ impl MemoryLimiter {
         };
         match taken {
             Ok(verdict) => {
-                let decision = decision(verdict);
+                let decision = Decision::from(verdict);
                 if cost > 0 {
                     self.handle.meter.decided(&decision);
                 }
@@ -178,12 +178,6 @@ impl MemoryLimiter {
         })
         .await
     }
-}
-
-#[inline]
-fn decision(verdict: Verdict) -> Decision {
-    let retry_after = verdict.retry_after.map(Duration::from_micros);
-    Decision::new(verdict.limit, verdict.remaining, retry_after, Duration::from_micros(verdict.reset_after))
 }
 
 #[async_trait]

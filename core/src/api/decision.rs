@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::Quota;
+use crate::limiter::Verdict;
 
 /// Maximum window in the field `ratelimit-policy`, in seconds.
 const DAY: u64 = 24 * 60 * 60;
@@ -143,6 +144,15 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+impl From<Verdict> for Decision {
+    #[inline]
+    fn from(verdict: Verdict) -> Self {
+        let Verdict { limit, remaining, retry_after, reset_after, .. } = verdict;
+        let retry_after = retry_after.map(Duration::from_micros);
+        Self::new(limit, remaining, retry_after, Duration::from_micros(reset_after))
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::clock::{micros, now};
 use crate::engine::agreed::Agreed;
 use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
-use crate::limiter::{ExactQuota, MAX, Verdict};
+use crate::limiter::{ExactQuota, MAX};
 use crate::observe::metering::Meter;
 use crate::spi::{LimitAsk, LimitCall, Limited, Object};
 use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, Quota, Reservation, Result};
@@ -119,6 +119,20 @@ impl LimiterState {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
     }
 
+    /// Makes a call, and adds to its error what was called.
+    async fn on<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        self.engine.shared.on(call).await.map_err(|error| self.context(operation, error))
+    }
+
+    /// Changes the bucket for everybody. Refusals of before, also those under way, are remembered no longer.
+    async fn change(&self, operation: &'static str, step: impl Future<Output = Result<()>>) -> Result<()> {
+        self.engine.shared.check_open().map_err(|error| self.context(operation, error))?;
+        self.local.forget();
+        let changed = self.on(operation, step).await;
+        self.local.forget();
+        changed
+    }
+
     /// Notes the quota in the answer to a call of that cost.
     pub(super) fn learn(&self, cost: u64, quota: ExactQuota) {
         if cost > 0 { self.quota.learn(quota) } else { self.quota.follow(quota) }
@@ -172,7 +186,7 @@ impl LimiterState {
         {
             self.local.remember(cost, verdict, answered.sent, answered.received, epoch);
         }
-        Ok(decision(verdict))
+        Ok(verdict.into())
     }
 
     /// Returns the error that an answer other than a decision means; `own` is the quota in the call.
@@ -196,11 +210,6 @@ impl LimiterState {
 /// Returns the duration in µs, at most [`MAX`].
 pub(super) fn limiter_micros(duration: Duration) -> u64 {
     micros(duration).min(MAX)
-}
-
-pub(super) fn decision(verdict: Verdict) -> Decision {
-    let retry_after = verdict.retry_after.map(Duration::from_micros);
-    Decision::new(verdict.limit, verdict.remaining, retry_after, Duration::from_micros(verdict.reset_after))
 }
 
 #[async_trait]
@@ -246,34 +255,22 @@ impl Limiter for LimiterHandle {
     }
 
     async fn quota(&self) -> Result<ExactQuota> {
-        let asked = self.handle.engine.shared.on(self.handle.ask_quota()).await;
-        asked.map_err(|error| self.handle.context("quota", error))
+        self.handle.on("quota", self.handle.ask_quota()).await
     }
 
     async fn set_quota(&self, quota: Quota) -> Result<()> {
         let handle = &self.handle;
-        handle.engine.shared.check_open().map_err(|error| handle.context("set_quota", error))?;
         let set = async {
             let quota = quota.validate()?;
-            handle.local.forget();
             handle.limiting.steps.set_quota(&handle.object, quota).await?;
             handle.quota.learn(quota);
             Ok(())
         };
-        let set = handle.engine.shared.on(set).await;
-        handle.local.forget();
-        set.map_err(|error| handle.context("set_quota", error))
+        handle.change("set_quota", set).await
     }
 
     async fn reset(&self) -> Result<()> {
         let handle = &self.handle;
-        handle.engine.shared.check_open().map_err(|error| handle.context("reset", error))?;
-        let reset = async {
-            handle.local.forget();
-            handle.limiting.steps.reset(&handle.object).await
-        };
-        let reset = handle.engine.shared.on(reset).await;
-        handle.local.forget();
-        reset.map_err(|error| handle.context("reset", error))
+        handle.change("reset", handle.limiting.steps.reset(&handle.object)).await
     }
 }

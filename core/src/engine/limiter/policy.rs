@@ -61,7 +61,7 @@ impl LimiterState {
             }
         };
         self.note_decision();
-        Ok(Decision { decided_by: DecidedBy::OutagePolicy, ..super::handle::decision(verdict) })
+        Ok(Decision { decided_by: DecidedBy::OutagePolicy, ..verdict.into() })
     }
 
     /// Reserves by the policy in place of the store; `None` if the share has nothing within `max_wait`.

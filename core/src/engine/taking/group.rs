@@ -43,12 +43,6 @@ impl WaitGroupHandle {
         Ok(Self { handle, steps, looks, record_seen: RecordSeen::default() })
     }
 
-    /// Does a call, and adds to its error what was called.
-    async fn on<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-        let done = self.handle.engine.shared.on(call).await;
-        done.map_err(|error| self.handle.context(operation, error))
-    }
-
     async fn add_one(&self, operation: &'static str, wait_limit: WaitLimit) -> Result<Option<Member>> {
         let Some((grant, in_doubt)) = self.handle.acquire(operation, 1, wait_limit).await? else {
             return Ok(None);
@@ -255,7 +249,7 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn add_many(&self, count: u32) -> Result<Vec<Member>> {
-        self.on("add_many", self.add_all(count)).await
+        self.handle.on("add_many", self.add_all(count)).await
     }
 
     async fn try_add(&self) -> Result<Option<Member>> {
@@ -273,22 +267,22 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn done(&self, ticket: Ticket) -> Result<()> {
-        self.on("done", self.finish(ticket)).await
+        self.handle.on("done", self.finish(ticket)).await
     }
 
     async fn wait(&self) -> Result<Outcome> {
-        self.on("wait", self.wait_for_zero(WaitLimit::Forever)).await.and_then(granted)
+        self.handle.on("wait", self.wait_for_zero(WaitLimit::Forever)).await.and_then(granted)
     }
 
     async fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>> {
-        self.on("wait_for", self.wait_for_zero(WaitLimit::at_most(timeout))).await
+        self.handle.on("wait_for", self.wait_for_zero(WaitLimit::at_most(timeout))).await
     }
 
     async fn count(&self) -> Result<u64> {
         let object = self.handle.object.clone();
         let hint = self.handle.engine.shared.group_waiters.hint(&object);
         let look = Look { object, watch: None, hint };
-        let (looked, _) = self.on("count", self.look(&look, WaitLimit::None)).await?;
+        let (looked, _) = self.handle.on("count", self.look(&look, WaitLimit::None)).await?;
         Ok(looked.count)
     }
 

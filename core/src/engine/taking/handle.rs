@@ -50,6 +50,15 @@ impl ObjectHandle {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
     }
 
+    /// Makes a call, and adds to its error what was called.
+    pub(crate) async fn on<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        self.engine.shared.on(call).await.map_err(|error| self.context(operation, error))
+    }
+
     fn request(&self, weight: u32, queue: bool) -> Result<Acquire> {
         Ok(Acquire {
             object: self.object.clone(),
@@ -150,7 +159,7 @@ impl ObjectHandle {
             let grant = Grant { token, sent: moved.sent, ambiguous: true, epoch };
             Ok((into_hold(&grant, in_doubt, &self.options, weight)?, epoch))
         };
-        self.engine.shared.on(taken).await.map_err(|error| self.context("attach", error))
+        self.on("attach", taken).await
     }
 
     /// Checks that this object can have the detached hold (C24).
@@ -165,12 +174,8 @@ impl ObjectHandle {
 
     /// Asks the store for something of the object that no call waits for.
     async fn ask<T>(&self, operation: &'static str, step: impl Future<Output = Result<T>>) -> Result<T> {
-        let shared = &self.engine.shared;
-        let answer = match shared.check_open() {
-            Ok(()) => shared.on(step).await,
-            Err(error) => Err(error),
-        };
-        answer.map_err(|error| self.context(operation, error))
+        self.engine.shared.check_open().map_err(|error| self.context(operation, error))?;
+        self.on(operation, step).await
     }
 
     pub(crate) async fn inspect(&self) -> Result<Inspection> {

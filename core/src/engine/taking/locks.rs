@@ -97,7 +97,7 @@ impl Semaphore for Permits {
             self.0.engine.shared.check_open()?;
             self.0.engine.shared.steps.permits.resize(&self.0.object, permits).await
         };
-        self.0.engine.shared.on(resized).await.map_err(|error| self.0.context("resize", error))?;
+        self.0.on("resize", resized).await?;
         self.0.limit.learn(permits);
         Ok(())
     }
