@@ -25,8 +25,8 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets the retention of an unused name ([C25]): for how long its limit, its quota or the outcome of its wait group stays.
-    /// Default 1 h; more than 366 days count as 366 days.
+    /// Sets the retention of an unused name ([C25]): for how long its limit, its quota or the
+    /// outcome of its wait group stays. Default 1 h; more than 366 days count as 366 days.
     ///
     /// [C25]: stanchion_core::contract#c25
     pub fn retention(mut self, retention: Duration) -> Self {
@@ -34,8 +34,8 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets the duration from which a finished wait for a hold is logged at `info`, with its name and how it ended (default
-    /// 1 s). Zero logs every wait, `Duration::MAX` none.
+    /// Sets the duration from which a finished wait for a hold is logged at `info`, with its name
+    /// and how it ended (default 1 s). Zero logs every wait, `Duration::MAX` none.
     pub fn slow_wait(mut self, time: Duration) -> Self {
         self.slow_wait = time;
         self

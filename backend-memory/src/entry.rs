@@ -64,7 +64,8 @@ impl Entry {
         read(&self.permits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the state under its lock, and sends the wake-ups and logs the losses once the lock is free.
+    /// Changes the state under its lock, and sends the wake-ups and logs the losses once the lock
+    /// is free.
     #[inline]
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Permits, &mut Transition<'_>) -> R) -> R {
         let mut transition = Transition::new(&self.clock);

@@ -135,7 +135,8 @@ impl NameHandle {
         }
     }
 
-    /// Notes what this caller sees of the wait group. Fails if the record that it has seen live is gone: absent is not zero (W6).
+    /// Notes what this caller sees of the wait group. Fails if the record that it has seen live is
+    /// gone: absent is not zero (W6).
     pub(crate) fn check_record(&self, permits: &Permits) -> Result<()> {
         let record = permits.generations.as_ref().map_or(0, |generations| generations.record());
         self.record_seen.check(record, permits.used())

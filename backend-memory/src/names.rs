@@ -19,7 +19,8 @@ pub(crate) trait Resident {
     /// Returns a lower bound: every later token of the name must be larger.
     fn token_floor(&self) -> u64;
 
-    /// Returns until when, in store time, the state has to stay without a handle; `None` if it need not.
+    /// Returns until when, in store time, the state has to stay without a handle; `None` if it need
+    /// not.
     fn retained_until(&self, at: Moment) -> Option<u64>;
 }
 

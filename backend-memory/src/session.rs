@@ -50,7 +50,8 @@ impl Session {
     }
 }
 
-/// Shows nothing behind a lock, so that printing neither grows with the number of names nor delays their callers.
+/// Shows nothing behind a lock, so that printing neither grows with the number of names nor delays
+/// their callers.
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("namespace", &self.namespace).finish_non_exhaustive()

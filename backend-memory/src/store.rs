@@ -80,8 +80,9 @@ impl MemoryStore {
         Self { session, sessions }
     }
 
-    /// Returns this store's view of another namespace, as [`Store::namespace`], without I/O. The retention of its names ([C25]) counts
-    /// without a view, too, until the last store object, handle and guard of any namespace is dropped.
+    /// Returns this store's view of another namespace, as [`Store::namespace`], without I/O. The
+    /// retention of its names ([C25]) counts without a view, too, until the last store object,
+    /// handle and guard of any namespace is dropped.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name; `Closed` if this view is closed.

@@ -1,5 +1,6 @@
-//! Operations on a whole filter: count, export, import and union. They hold the lock of the filter for a page at a time: a
-//! change of the record, and every call behind it, must not wait for a filter of gigabytes (C27).
+//! Operations on a whole filter: count, export, import and union. They hold the lock of the filter
+//! for a page at a time: a change of the record, and every call behind it, must not wait for a
+//! filter of gigabytes (C27).
 
 use std::sync::Arc;
 

@@ -9,7 +9,8 @@ use super::permits::Permits;
 use crate::clock::Moment;
 use crate::session_id::SessionId;
 
-/// The state of a name at one moment. It is read under the name's lock; an inspection is made of it without the lock (C27).
+/// The state of a name at one moment. It is read under the name's lock; an inspection is made of it
+/// without the lock (C27).
 #[derive(Debug)]
 pub(crate) struct Inspected {
     pub(super) at: Moment,

@@ -254,8 +254,8 @@ impl Permits {
         transition.wake_all(self.queue.wakers());
     }
 
-    /// Returns until when, in store time, this state stays without a handle: for detached holds, and after the last of them
-    /// for the limit and the outcome (C25).
+    /// Returns until when, in store time, this state stays without a handle: for detached holds,
+    /// and after the last of them for the limit and the outcome (C25).
     pub(crate) fn retained_until(&self, at: Moment) -> Option<u64> {
         let holds = self.holds.iter().filter_map(Grant::end).max();
         let record = self.generations.as_ref().and_then(|generations| generations.retained_until());
@@ -330,7 +330,8 @@ impl Permits {
         self.next_end()
     }
 
-    /// Ends the holds whose lease has ended, and has the next end watched while a caller waits for it.
+    /// Ends the holds whose lease has ended, and has the next end watched while a caller waits for
+    /// it.
     pub(crate) fn watch(&mut self, transition: &mut Transition<'_>) {
         self.reap(transition);
         self.rearm(transition);

@@ -71,7 +71,8 @@ impl LimiterEntry {
         self.bucket().as_mut().map(|bucket| change(bucket, clock.read()))
     }
 
-    /// Fills in the figures of this name; returns whether it has a bucket whose retention is not over.
+    /// Fills in the figures of this name; returns whether it has a bucket whose retention is not
+    /// over.
     pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
         let guard = self.bucket();
         let Some(bucket) = guard.as_ref() else { return false };

@@ -86,9 +86,10 @@ impl Decision {
     /// Returns the HTTP fields `ratelimit-policy` and `ratelimit` of an answer, as of [draft-ietf-httpapi-ratelimit-headers-10], with
     /// `retry-after` for a refusal.
     ///
-    /// The policy shows the quota and its window: `"default";q=50;w=1` for 50 tokens a second. For a period that is no whole
-    /// number of seconds, it shows the shortest window of whole seconds in which whole tokens come, or nothing if that is
-    /// longer than a day. `r` is what could be taken at once, and `t` in how many seconds, rounded up, the burst is whole.
+    /// The policy shows the quota and its window: `"default";q=50;w=1` for 50 tokens a second. For
+    /// a period that is no whole number of seconds, it shows the shortest window of whole seconds
+    /// in which whole tokens come, or nothing if that is longer than a day. `r` is what could be
+    /// taken at once, and `t` in how many seconds, rounded up, the burst is whole.
     ///
     /// # Examples
     /// ```

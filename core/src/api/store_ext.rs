@@ -128,8 +128,9 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Ends the hold of a mutex or a semaphore that was seen with this ticket, `None` where the store did not know it ([C9]); returns
-    /// whether it was ended. Its guard is lost. `label` says in the [audit event](crate::observe::audit) who does it.
+    /// Ends the hold of a mutex or a semaphore that was seen with this ticket, `None` where the
+    /// store did not know it ([C9]); returns whether it was ended. Its guard is lost. `label` says
+    /// in the [audit event](crate::observe::audit) who does it.
     ///
     /// Limitation: without a ticket, a newer holder may be ended instead of the one that was seen.
     ///

@@ -8,8 +8,8 @@ use crate::spi::ParameterCheck;
 
 /// A parameter of one handle ([C20]).
 ///
-/// The first call that takes something compares it with the stored value, by [`OnMismatch`]; from then on the handle follows
-/// the store. A call that takes nothing compares nothing.
+/// The first call that takes something compares it with the stored value, by [`OnMismatch`]; from
+/// then on the handle follows the store. A call that takes nothing compares nothing.
 ///
 /// # Examples
 /// ```
@@ -42,7 +42,8 @@ impl<P: Copy + PartialEq> Agreed<P> {
         Self { given, on_mismatch, compares_always: false, is_compared, learnt }
     }
 
-    /// As [`new`](Self::new), for a parameter that every call compares: the terms of a Bloom filter ([B5]).
+    /// As [`new`](Self::new), for a parameter that every call compares: the terms of a Bloom filter
+    /// ([B5]).
     ///
     /// [B5]: crate::contract#b5
     #[must_use]
@@ -50,8 +51,8 @@ impl<P: Copy + PartialEq> Agreed<P> {
         Self { compares_always: true, ..Self::new(given, on_mismatch) }
     }
 
-    /// Returns the value in force, as far as the handle knows: the given one until it learns of another. Locks nothing until
-    /// then.
+    /// Returns the value in force, as far as the handle knows: the given one until it learns of
+    /// another. Locks nothing until then.
     pub fn value(&self) -> P {
         let learnt = self.learnt.get();
         learnt.map_or(self.given, |learnt| *learnt.lock().unwrap_or_else(PoisonError::into_inner))
@@ -75,8 +76,9 @@ impl<P: Copy + PartialEq> Agreed<P> {
         if follows { ParameterCheck::Follow } else { ParameterCheck::First(self.on_mismatch) }
     }
 
-    /// Compares the next call that takes something with the stored value, if one is stored, and returns the value that is in
-    /// force for it. The handle [learns](Self::learn) it only if the call is not refused for another reason.
+    /// Compares the next call that takes something with the stored value, if one is stored, and
+    /// returns the value that is in force for it. The handle [learns](Self::learn) it only if the
+    /// call is not refused for another reason.
     ///
     /// # Errors
     /// The stored value, if it differs and the options refuse that.
@@ -100,8 +102,8 @@ impl<P: Copy + PartialEq> Agreed<P> {
         self.compared();
     }
 
-    /// Notes that a call compared or changed the stored value: as [`learn`](Self::learn), for a store that looks at the stored
-    /// value itself and needs no memory of it.
+    /// Notes that a call compared or changed the stored value: as [`learn`](Self::learn), for a
+    /// store that looks at the stored value itself and needs no memory of it.
     #[inline]
     pub fn compared(&self) {
         if !self.compares_always {
@@ -109,8 +111,8 @@ impl<P: Copy + PartialEq> Agreed<P> {
         }
     }
 
-    /// Notes the value that a call which took nothing found. Before the first comparison it says nothing: it may be the
-    /// handle's own, where nothing is stored.
+    /// Notes the value that a call which took nothing found. Before the first comparison it says
+    /// nothing: it may be the handle's own, where nothing is stored.
     pub fn follow(&self, found: P) {
         if self.is_compared() {
             self.learn(found);

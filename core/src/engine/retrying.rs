@@ -1,4 +1,5 @@
-//! How long a call may wait, and how it goes on while the store is away: attempt after attempt, with growing pauses.
+//! How long a call may wait, and how it goes on while the store is away: attempt after attempt,
+//! with growing pauses.
 
 use std::time::Duration;
 
@@ -41,8 +42,9 @@ impl WaitLimit {
     }
 }
 
-/// The pauses between the attempts of one call: each is twice as long as the one before, up to a maximum, and the last half of
-/// each is random, so that calls that failed together are not repeated together.
+/// The pauses between the attempts of one call: each is twice as long as the one before, up to a
+/// maximum, and the last half of each is random, so that calls that failed together are not
+/// repeated together.
 #[derive(Debug)]
 pub(crate) struct Pauses(Duration);
 

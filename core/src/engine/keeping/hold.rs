@@ -73,7 +73,8 @@ impl LeaseHold {
         }
     }
 
-    /// Works on the state. A loss by the deadline is logged once the lock is free: a subscriber of the log may ask the guard.
+    /// Works on the state. A loss by the deadline is logged once the lock is free: a subscriber of
+    /// the log may ask the guard.
     fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock: once a caller has seen the deadline pass, no later renewal may contradict it.
@@ -135,8 +136,8 @@ impl LeaseHold {
         was_live
     }
 
-    /// Marks the hold as lost, since the store does not have it any more. This may happen before the request that ended it by force is
-    /// answered.
+    /// Marks the hold as lost, since the store does not have it any more. This may happen before
+    /// the request that ended it by force is answered.
     pub(crate) fn lose_gone(&self) {
         self.lose(if self.is_force_requested() { LossCause::Forced } else { LossCause::Gone });
     }

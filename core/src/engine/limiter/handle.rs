@@ -124,7 +124,8 @@ impl LimiterState {
         self.engine.shared.on(call).await.map_err(|error| self.context(operation, error))
     }
 
-    /// Changes the bucket for everybody. Refusals of before, also those under way, are remembered no longer.
+    /// Changes the bucket for everybody. Refusals of before, also those under way, are remembered
+    /// no longer.
     async fn change(&self, operation: &'static str, step: impl Future<Output = Result<()>>) -> Result<()> {
         self.engine.shared.check_open().map_err(|error| self.context(operation, error))?;
         self.local.forget();
@@ -189,7 +190,8 @@ impl LimiterState {
         Ok(verdict.into())
     }
 
-    /// Returns the error that an answer other than a decision means; `own` is the quota in the call.
+    /// Returns the error that an answer other than a decision means; `own` is the quota in the
+    /// call.
     pub(super) fn refusal(&self, limited: &Limited, cost: u64, own: ExactQuota) -> Error {
         match limited {
             Limited::Mismatch { stored } => Error::mismatch("quota", own, stored),

@@ -21,8 +21,8 @@ impl LimiterState {
         }
     }
 
-    /// Returns what decides in place of the store: the quota of the call, and this process's share of it, or `None` where every
-    /// call is allowed.
+    /// Returns what decides in place of the store: the quota of the call, and this process's share
+    /// of it, or `None` where every call is allowed.
     ///
     /// # Errors
     /// `error` itself, if the policy is to fail or the cost is more than the share's burst.

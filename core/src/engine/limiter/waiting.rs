@@ -18,7 +18,8 @@ use crate::{ErrorKind, Reservation, Result, Ticket};
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl LimiterState {
-    /// Requests a reservation from the store until `end`. The claim is resolved, and stays until the caller drops it.
+    /// Requests a reservation from the store until `end`. The claim is resolved, and stays until
+    /// the caller drops it.
     pub(super) async fn place(
         self: &Arc<Self>,
         cost: u64,
@@ -87,7 +88,8 @@ impl LimiterState {
                 reservation.wait().await;
                 return Ok(true);
             }
-            // A reservation whose outcome is unknown is not requested again: that could charge twice.
+            // A reservation whose outcome is unknown is not requested again: that could charge
+            // twice.
             if error.kind() != ErrorKind::Unavailable {
                 return Err(error);
             }

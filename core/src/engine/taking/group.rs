@@ -1,4 +1,5 @@
-//! Wait groups of lease stores: a member is a hold; the engine's thread wakes the waiters at the end.
+//! Wait groups of lease stores: a member is a hold; the engine's thread wakes the waiters at the
+//! end.
 
 use std::sync::Arc;
 use std::time::Duration;

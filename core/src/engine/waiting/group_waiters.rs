@@ -1,7 +1,8 @@
 //! The callers of this process that wait for wait groups to reach zero: one entry per generation, whatever the number of
 //! callers (C15).
 //!
-//! A caller's first look is its own. While the generation is open, the engine's thread looks for all callers, and wakes them at its end.
+//! A caller's first look is its own. While the generation is open, the engine's thread looks for
+//! all callers, and wakes them at its end.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};

@@ -16,8 +16,8 @@ struct Record {
     since: Instant,
 }
 
-/// The record of a wait group that a handle has seen with members, if any ([W6]). Epochs of records count from 1; 0 is no
-/// record.
+/// The record of a wait group that a handle has seen with members, if any ([W6]). Epochs of records
+/// count from 1; 0 is no record.
 ///
 /// # Examples
 /// ```
@@ -55,13 +55,14 @@ impl RecordSeen {
     /// Compares the record seen with the one that exists, and follows the latter if it has members.
     ///
     /// # Errors
-    /// `StateLost` if the record seen is gone: again and again while there is none, once if there is another.
+    /// `StateLost` if the record seen is gone: again and again while there is none, once if there
+    /// is another.
     pub fn check(&self, epoch: u64, count: u64) -> Result<()> {
         compare(&mut self.seen(), epoch, count)
     }
 
-    /// As [`check`](Self::check), with the answer to a request sent at `sent`. Returns `false` if the answer may be older than
-    /// the record seen: look again.
+    /// As [`check`](Self::check), with the answer to a request sent at `sent`. Returns `false` if
+    /// the answer may be older than the record seen: look again.
     pub(crate) fn check_answer(&self, looked: &Looked, sent: Instant) -> Result<bool> {
         let mut seen = self.seen();
         if seen.is_some_and(|record| record.epoch != looked.epoch && sent <= record.since) {

@@ -50,7 +50,8 @@ pub(crate) struct Queued {
 struct Inner {
     wake_ups: HashMap<Ticket, (WakeUp, Object)>,
     objects: HashMap<Object, WaitedObject>,
-    /// The acquisitions under way that may queue, and whether a hint arrived before the answer that they queue.
+    /// The acquisitions under way that may queue, and whether a hint arrived before the answer that
+    /// they queue.
     asking: HashMap<Ticket, bool>,
     closed: bool,
 }
