@@ -66,17 +66,14 @@ impl Acquisition<'_> {
             let before = in_doubt.is_open();
             in_doubt.sent();
             let sent = now();
-            let error = match self.ask().await {
+            match self.ask().await {
                 Ok(answer) => match self.judge(answer, sent, ambiguous, &mut in_doubt)? {
-                    Next::Done(None) => return Ok(None),
-                    Next::Done(Some(grant)) => return Ok(Some((grant, in_doubt))),
+                    Next::Done(granted) => return Ok(granted.map(|grant| (grant, in_doubt))),
                     Next::Again => {
                         late += 1;
                         if late % ATTEMPTS == 0 {
-                            let error = Error::too_slow(self.request.lease, sent.elapsed());
-                            attempts.ride_out(error).await?;
+                            attempts.ride_out(Error::too_slow(self.request.lease, sent.elapsed())).await?;
                         }
-                        continue;
                     }
                     Next::Wait(queued) => {
                         attempts.answered();
@@ -84,17 +81,17 @@ impl Acquisition<'_> {
                         if !self.wait(wake_up).await {
                             return Ok(None);
                         }
-                        continue;
                     }
                 },
-                Err(error) => error,
-            };
-            if error.kind() == ErrorKind::Unknown {
-                ambiguous = true;
-            } else if !before {
-                in_doubt.resolved();
+                Err(error) => {
+                    if error.kind() == ErrorKind::Unknown {
+                        ambiguous = true;
+                    } else if !before {
+                        in_doubt.resolved();
+                    }
+                    attempts.ride_out(error).await?;
+                }
             }
-            attempts.ride_out(error).await?;
         }
     }
 
