@@ -1,18 +1,15 @@
 //! Options of a store.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::observe::events::SLOW_WAIT;
 
-use crate::MemoryStore;
 use crate::limiter::ManualClock;
-use crate::namespaces::States;
 
-/// The longest retention. Of a time that the clock cannot express nothing would be kept.
-const LONGEST_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Maximum retention: a time that the clock cannot express would be none.
+const MAXIMUM_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Builds a [`MemoryStore`].
+/// Builds a [`MemoryStore`](crate::MemoryStore).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct MemoryStoreBuilder {
@@ -28,26 +25,20 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets how long what an unused name has stored is kept ([C25]): limits, quotas, outcomes of wait groups. Default 1 h; more than
-    /// 366 days count as 366 days.
+    /// Sets the retention of an unused name ([C25]): for how long its limit, its quota or the
+    /// outcome of its wait group stays. Default 1 h; more than 366 days count as 366 days.
     ///
     /// [C25]: stanchion_core::contract#c25
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention = retention.min(LONGEST_RETENTION);
+        self.retention = retention.min(MAXIMUM_RETENTION);
         self
     }
 
-    /// Sets from which length on a wait for a hold is told at `info`, with its name and how it ended, when it has (default 1 s). Any time
-    /// is legal: zero tells every acquisition that had to wait, `Duration::MAX` none.
+    /// Sets the duration from which a finished wait for a hold is logged at `info`, with its name
+    /// and how it ended (default 1 s). Zero logs every wait, `Duration::MAX` none.
     pub fn slow_wait(mut self, time: Duration) -> Self {
         self.slow_wait = time;
         self
-    }
-
-    /// Builds the store.
-    #[must_use]
-    pub fn build(self) -> MemoryStore {
-        MemoryStore::over(Arc::new(States::new(self)))
     }
 }
 

@@ -64,7 +64,8 @@ impl Entry {
         read(&self.permits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the state under its lock, and sends the wake-ups and tells of losses once the lock is free.
+    /// Changes the state under its lock, and sends the wake-ups and logs the losses once the lock
+    /// is free.
     #[inline]
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Permits, &mut Transition<'_>) -> R) -> R {
         let mut transition = Transition::new(&self.clock);
@@ -79,13 +80,13 @@ impl Entry {
         let losses = transition.take_losses();
         transition.end();
         if !losses.is_empty() {
-            self.tell(&losses);
+            self.record(&losses);
         }
         result
     }
 
     #[cold]
-    fn tell(&self, losses: &[Loss]) {
+    fn record(&self, losses: &[Loss]) {
         let Named { namespace, kind, name } = &self.named;
         for Loss { ticket, terms, held, cause } in losses {
             let lost = LostHold {
@@ -118,10 +119,10 @@ impl Resident for Entry {
         self.read(Permits::last_token)
     }
 
-    fn kept_until(&self, at: Moment) -> Option<u64> {
+    fn retained_until(&self, at: Moment) -> Option<u64> {
         self.change(|permits, transition| {
             permits.reap(transition);
-            permits.kept_until(at)
+            permits.retained_until(at)
         })
     }
 }

@@ -63,6 +63,7 @@ mod namespaces;
 mod semaphore;
 mod session;
 mod session_id;
+mod sessions;
 mod state;
 mod store;
 mod sync;

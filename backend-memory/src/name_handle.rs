@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
+use stanchion_core::engine::{Agreed, RecordSeen};
 use stanchion_core::observe::audit::ForcedRelease;
 use stanchion_core::observe::events::{EndedWait, LossCause, WaitOutcome};
 use stanchion_core::observe::metering::Meter;
 use stanchion_core::{
-    Detached, Error, ErrorKind, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name,
-    OnMismatch, Result, Ticket, Ttl,
+    Detached, Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
+    Result, Ticket, Ttl,
 };
 
 use crate::alarm::wait_for_signal;
 use crate::entry::Entry;
 use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Transition};
 use crate::session::Session;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Maximum number of holds that a hold is split into under the lock of its name.
 const PART: u32 = 500;
@@ -39,12 +39,8 @@ pub(crate) struct NameHandle {
     pub(crate) entry: Arc<Entry>,
     pub(crate) terms: Terms,
     pub(crate) max_waiters: Option<u32>,
-    limit: Limit,
-    on_mismatch: OnMismatch,
-    /// Whether the limit was compared with the stored one (C20).
-    settled: AtomicBool,
-    /// The record of the wait group that this caller has seen live; 0 if none (W6).
-    seen_record: AtomicU64,
+    limit: Agreed<Limit>,
+    record_seen: RecordSeen,
     pub(crate) meter: Meter,
 }
 
@@ -68,10 +64,8 @@ impl NameHandle {
             entry,
             terms,
             max_waiters: options.max_waiters,
-            limit,
-            on_mismatch,
-            settled: AtomicBool::new(false),
-            seen_record: AtomicU64::new(0),
+            limit: Agreed::new(limit, on_mismatch),
+            record_seen: RecordSeen::default(),
             meter,
         }))
     }
@@ -96,17 +90,8 @@ impl NameHandle {
     /// Returns the limit for a request of that weight, after comparing it with the stored one at the first operation (C20). It is
     /// not stored yet: a request that is refused stores nothing.
     fn agreed(&self, permits: &Permits, weight: u32) -> Result<Limit> {
-        let limit = match permits.limit() {
-            Some(stored) if stored != self.limit && !self.settled.load(Ordering::Relaxed) => {
-                match self.on_mismatch {
-                    OnMismatch::Adopt => stored,
-                    OnMismatch::Replace => self.limit,
-                    _ => return Err(Error::limit_mismatch(self.kind, self.limit, stored)),
-                }
-            }
-            Some(stored) => stored,
-            None => self.limit,
-        };
+        let mismatch = |stored| Error::limit_mismatch(self.kind, self.limit.value(), stored);
+        let limit = self.limit.settle(permits.limit()).map_err(mismatch)?;
         match limit {
             Some(most) if weight > most => Err(Error::over_limit(weight, most)),
             _ => Ok(limit),
@@ -131,14 +116,14 @@ impl NameHandle {
         if permits.limit() != Some(limit) {
             permits.set_limit(limit, transition);
         }
-        self.settled.store(true, Ordering::Relaxed);
+        self.limit.compared();
         Ok(())
     }
 
     /// Stores the limit if none is stored.
     pub(crate) fn bring_limit(&self, permits: &mut Permits, transition: &mut Transition<'_>) {
         if permits.limit().is_none() {
-            permits.set_limit(self.limit, transition);
+            permits.set_limit(self.limit.value(), transition);
         }
     }
 
@@ -146,34 +131,27 @@ impl NameHandle {
     #[inline]
     pub(crate) fn saw_live(&self, permits: &Permits) {
         if let Some(generations) = &permits.generations {
-            self.seen_record.store(generations.record(), Ordering::Relaxed);
+            self.record_seen.follow(generations.record());
         }
     }
 
-    /// Fails if the record that this caller has seen live is gone: absent is not zero (W6). If there is another one, the caller
-    /// follows that from now on.
+    /// Notes what this caller sees of the wait group. Fails if the record that it has seen live is
+    /// gone: absent is not zero (W6).
     pub(crate) fn check_record(&self, permits: &Permits) -> Result<()> {
         let record = permits.generations.as_ref().map_or(0, |generations| generations.record());
-        let seen = self.seen_record.load(Ordering::Relaxed);
-        if seen == 0 || seen == record {
-            return Ok(());
-        }
-        if record != 0 {
-            self.seen_record.store(if permits.used() > 0 { record } else { 0 }, Ordering::Relaxed);
-        }
-        Err(state_lost())
+        self.record_seen.check(record, permits.used())
     }
 
     /// Returns the number of permits that are free. Compares and stores nothing (C20).
     pub(crate) fn available(&self) -> Result<u64> {
-        self.with(|permits, _| Ok(permits.free(permits.limit().unwrap_or(self.limit))))
+        self.with(|permits, _| Ok(permits.free(permits.limit().unwrap_or_else(|| self.limit.value()))))
     }
 
     /// Changes the limit for all callers (S6).
     pub(crate) fn resize(&self, limit: u32) -> Result<()> {
         self.with(|permits, transition| {
             permits.set_limit(Some(limit), transition);
-            self.settled.store(true, Ordering::Relaxed);
+            self.limit.compared();
             Ok(())
         })
     }
@@ -280,10 +258,6 @@ impl NameHandle {
     fn release_with(&self, ticket: Ticket, cause: Cause) -> bool {
         self.entry.change(|permits, transition| permits.release(ticket, cause, transition))
     }
-}
-
-pub(crate) fn state_lost() -> Error {
-    Error::new(ErrorKind::StateLost, "the group was seen live and its record is gone")
 }
 
 #[async_trait]

@@ -19,8 +19,9 @@ pub(crate) trait Resident {
     /// Returns a lower bound: every later token of the name must be larger.
     fn token_floor(&self) -> u64;
 
-    /// Returns until when, in store time, the state has to be kept without a handle; `None` if it need not be kept.
-    fn kept_until(&self, at: Moment) -> Option<u64>;
+    /// Returns until when, in store time, the state has to stay without a handle; `None` if it need
+    /// not.
+    fn retained_until(&self, at: Moment) -> Option<u64>;
 }
 
 /// All names of one kind.
@@ -149,7 +150,7 @@ impl<T: Resident> Shard<T> {
         let Some(slot) = self.slots.get_mut(name).filter(|slot| slot.handles == 0 && !slot.rests) else {
             return;
         };
-        if let Some(until) = slot.state.kept_until(at) {
+        if let Some(until) = slot.state.retained_until(at) {
             slot.rests = true;
             self.resting.push(Reverse((until, name.clone())));
         } else if let Some(slot) = self.slots.remove(name) {
@@ -179,7 +180,7 @@ mod tests {
             0
         }
 
-        fn kept_until(&self, at: Moment) -> Option<u64> {
+        fn retained_until(&self, at: Moment) -> Option<u64> {
             (at.micros < 1_000_000).then_some(1_000_000)
         }
     }

@@ -1,16 +1,12 @@
-//! The namespaces of a store: a state for each, and of each store object a session.
+//! The namespaces of a store, a state for each.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use stanchion_core::Result;
-use stanchion_core::engine::check_namespace;
-
 use crate::builder::MemoryStoreBuilder;
 use crate::clock::StoreClock;
 use crate::limiter::LimiterClock;
-use crate::session::Session;
 use crate::state::State;
 
 /// The namespace of a store that was not asked for another.
@@ -51,7 +47,7 @@ impl States {
         states
     }
 
-    /// Returns from which length on a wait is told.
+    /// Returns the duration from which a finished wait is logged.
     pub(crate) fn slow_wait(&self) -> Duration {
         self.options.slow_wait
     }
@@ -60,7 +56,8 @@ impl States {
         self.locked().states.values().cloned().collect()
     }
 
-    fn of(&self, namespace: &str) -> Arc<State> {
+    /// Returns the state of a namespace.
+    pub(crate) fn of(&self, namespace: &str) -> Arc<State> {
         let mut all = self.locked();
         if let Some(state) = all.states.get(namespace) {
             return Arc::clone(state);
@@ -93,41 +90,5 @@ impl Namespaces {
                 _ => self.order.push_back(namespace),
             }
         }
-    }
-}
-
-/// The sessions of a store object, one for each namespace that is open.
-pub(crate) struct Sessions {
-    pub(crate) states: Arc<States>,
-    open: Mutex<HashMap<String, Weak<Session>>>,
-}
-
-impl Sessions {
-    /// Returns the sessions of a new store object, and that of its own namespace.
-    pub(crate) fn begin(states: Arc<States>, namespace: &str) -> (Arc<Self>, Arc<Session>) {
-        let sessions = Self { states, open: Mutex::default() };
-        let session = sessions.open(namespace);
-        (Arc::new(sessions), session)
-    }
-
-    /// Returns the session of a namespace; it begins unless it is open.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a bad name.
-    pub(crate) fn of(&self, namespace: &str) -> Result<Arc<Session>> {
-        check_namespace(namespace)?;
-        Ok(self.open(namespace))
-    }
-
-    fn open(&self, namespace: &str) -> Arc<Session> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = open.get(namespace).and_then(Weak::upgrade);
-        if let Some(session) = known.filter(|session| !session.is_closed()) {
-            return session;
-        }
-        open.retain(|_, session| session.strong_count() > 0);
-        let session = Session::new(namespace, self.states.of(namespace), Arc::clone(&self.states));
-        open.insert(namespace.to_owned(), Arc::downgrade(&session));
-        session
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) namespace: Box<str>,
     pub(crate) state: Arc<State>,
-    /// Those of the other namespaces last as long.
+    /// The states of the other namespaces, which last as long.
     pub(crate) states: Arc<States>,
     closed: AtomicBool,
     /// Notified when the store object is closed.
@@ -50,7 +50,8 @@ impl Session {
     }
 }
 
-/// Shows nothing behind a lock: neither does that grow with the number of names, nor can whoever prints it keep others from them.
+/// Shows nothing behind a lock, so that printing neither grows with the number of names nor delays
+/// their callers.
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("namespace", &self.namespace).finish_non_exhaustive()

@@ -55,10 +55,10 @@ impl State {
     pub(crate) fn open(&self, kind: Kind, name: &Name) -> Arc<Entry> {
         let generations = (kind == Kind::WaitGroup).then(|| Generations::new(self.retention));
         // A mutex has one permit, always.
-        let keeps_limit = (kind != Kind::Mutex).then_some(self.retention);
+        let limit_retention = (kind != Kind::Mutex).then_some(self.retention);
         let fresh = |token_floor| {
             let named = Named { namespace: Arc::clone(&self.namespace), kind, name: name.clone() };
-            Entry::new(named, self.clock, Permits::new(token_floor, generations, keeps_limit))
+            Entry::new(named, self.clock, Permits::new(token_floor, generations, limit_retention))
         };
         self.names(kind).open(name, self.clock.read(), fresh).watched()
     }

@@ -17,9 +17,10 @@ use crate::bloom::MemoryFilter;
 use crate::builder::MemoryStoreBuilder;
 use crate::limiter::MemoryLimiter;
 use crate::mutex::MemoryMutex;
-use crate::namespaces::{DEFAULT, Sessions, States};
+use crate::namespaces::{DEFAULT, States};
 use crate::semaphore::MemorySemaphore;
 use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::wait_group::MemoryWaitGroup;
 
 /// A store in this process.
@@ -70,7 +71,7 @@ impl MemoryStore {
         Self::with_namespace(Arc::clone(&self.sessions.states), &self.session.namespace)
     }
 
-    pub(crate) fn over(states: Arc<States>) -> Self {
+    fn over(states: Arc<States>) -> Self {
         Self::with_namespace(states, DEFAULT)
     }
 
@@ -79,8 +80,9 @@ impl MemoryStore {
         Self { session, sessions }
     }
 
-    /// Returns this store's view of another namespace, as [`Store::namespace`], without I/O. What its names keep for a time ([C25]) is
-    /// kept without a view, too, until the last store object, handle and guard of any namespace is dropped.
+    /// Returns this store's view of another namespace, as [`Store::namespace`], without I/O. The
+    /// retention of its names ([C25]) counts without a view, too, until the last store object,
+    /// handle and guard of any namespace is dropped.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name; `Closed` if this view is closed.
@@ -126,6 +128,14 @@ impl MemoryStore {
         let checked = Name::new(name).and_then(|name| options.map(|()| name));
         let open = checked.and_then(|name| self.session.check_open().map(|()| name));
         open.map_err(in_operation(operation, name))
+    }
+}
+
+impl MemoryStoreBuilder {
+    /// Builds the store.
+    #[must_use]
+    pub fn build(self) -> MemoryStore {
+        MemoryStore::over(Arc::new(States::new(self)))
     }
 }
 

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Alarm, Instant};
+use stanchion_core::engine::RecordSeen;
 use stanchion_core::{
     Detached, Inspection, Kind, Member, Name, Outcome, Result, Ticket, WaitGroup, WaitGroupOptions,
     check_members,
 };
 
 use crate::kernel::{Cause, End, Generation};
-use crate::name_handle::{Granted, NameHandle, state_lost};
+use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
 
 /// A wait group in this process.
@@ -42,9 +43,6 @@ impl MemoryWaitGroup {
     fn count_now(&self) -> Result<u64> {
         self.handle.with(|permits, _| {
             self.handle.check_record(permits)?;
-            if permits.used() > 0 {
-                self.handle.saw_live(permits);
-            }
             Ok(permits.used())
         })
     }
@@ -53,9 +51,6 @@ impl MemoryWaitGroup {
         self.handle.with(|permits, _| {
             self.handle.check_record(permits)?;
             let live = permits.used() > 0;
-            if live {
-                self.handle.saw_live(permits);
-            }
             Ok(match &mut permits.generations {
                 Some(generations) if live => Count::Live(generations.watch()),
                 Some(generations) => Count::Zero(generations.last()),
@@ -80,7 +75,7 @@ impl MemoryWaitGroup {
             let next_end = self.handle.with(|permits, transition| Ok(permits.expect_end(transition)))?;
             match generation.end.get() {
                 Some(End::Zero(outcome)) => return Ok(Some(*outcome)),
-                Some(End::StateLost) => return Err(state_lost()),
+                Some(End::StateLost) => return Err(RecordSeen::lost()),
                 None if until.is_some_and(|until| until <= clock::now()) => return Ok(None),
                 None => {}
             }
@@ -112,7 +107,7 @@ impl WaitGroup for MemoryWaitGroup {
         loop {
             let whole =
                 self.handle.acquire("add_many", count).await.map_err(self.handle.context("add_many"))?;
-            // No caller was told of a hold that ended before it was split: it is added again.
+            // It ended before it was split, and no caller has it: it is added again.
             if let Some(parts) = self.handle.split(whole.ticket, count) {
                 return Ok(parts.into_iter().map(|part| self.member(part)).collect());
             }

@@ -13,7 +13,8 @@ use super::Acquire;
 use crate::MemoryStoreBuilder;
 use crate::kernel::Arrival;
 use crate::name_handle::{Granted, NameHandle};
-use crate::namespaces::{DEFAULT, Sessions, States};
+use crate::namespaces::{DEFAULT, States};
+use crate::sessions::Sessions;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::model::{GiveUp, Time, beside, draw, exhaust, explore, pause};
 

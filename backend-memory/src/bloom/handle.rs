@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::{BloomFilter, BloomOptions, Error, ErrorKind, Name, OnMismatch, Result, check_items};
+use stanchion_core::engine::Agreed;
+use stanchion_core::{BloomFilter, BloomOptions, Error, ErrorKind, Name, Result, check_items};
 
-use super::record::{Contents, FilterEntry, Life, Record};
+use super::record::{Contents, FilterEntry, Lifetime, Record};
 use crate::session::Session;
 
 /// A Bloom filter in this process.
@@ -16,35 +17,29 @@ pub(crate) struct MemoryFilter {
     pub(super) name: Name,
     pub(super) session: Arc<Session>,
     pub(super) entry: Arc<FilterEntry>,
-    on_mismatch: OnMismatch,
+    terms: Agreed<FilterTerms>,
     /// Number of the contents whose terms were compared last; 0 before the first comparison.
-    agreed: AtomicU64,
-    seen: Mutex<Seen>,
-}
-
-/// The filter as this handle last saw it.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    terms: FilterTerms,
-    life: Option<Life>,
+    compared: AtomicU64,
+    /// The record that this handle has seen, if any (B6).
+    record_seen: Mutex<Option<Lifetime>>,
 }
 
 impl MemoryFilter {
     /// Opens a filter with checked options.
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &BloomOptions) -> Result<Self> {
-        let seen = Mutex::new(Seen { terms: options.terms()?, life: None });
+        let terms = Agreed::compared_always(options.terms()?, options.on_mismatch);
         let state = &session.state;
         let entry = state.filters.open(&name, state.clock.read(), |_| FilterEntry::new());
-        let (session, on_mismatch) = (Arc::clone(session), options.on_mismatch);
-        Ok(Self { name, session, entry, on_mismatch, agreed: AtomicU64::new(0), seen })
+        let (session, compared, record_seen) = (Arc::clone(session), AtomicU64::new(0), Mutex::new(None));
+        Ok(Self { name, session, entry, terms, compared, record_seen })
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn record_seen(&self) -> MutexGuard<'_, Option<Lifetime>> {
+        self.record_seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn terms(&self) -> FilterTerms {
-        self.seen().terms
+        self.terms.value()
     }
 
     fn context(&self, operation: &'static str) -> impl FnOnce(Error) -> Error {
@@ -58,8 +53,8 @@ impl MemoryFilter {
             self.session.check_open()?;
             if let Some(record) = &*self.entry.read()
                 && let Some(contents) = &record.contents
-                && contents.number == self.agreed.load(Ordering::Relaxed)
-                && record.life.ends.is_none_or(|ends| ends > self.session.state.clock.read().micros)
+                && contents.number == self.compared.load(Ordering::Relaxed)
+                && record.lifetime.ends.is_none_or(|ends| ends > self.session.state.clock.read().micros)
             {
                 return Ok(Some(look(contents)));
             }
@@ -77,33 +72,29 @@ impl MemoryFilter {
     #[cold]
     fn settle(&self, make: bool) -> Result<bool> {
         let mut record = self.entry.write();
-        let mut seen = self.seen();
+        let mut seen = self.record_seen();
         let at = self.session.state.clock.read();
-        if record.as_ref().is_some_and(|record| record.life.is_over(at)) {
+        if record.as_ref().is_some_and(|record| record.lifetime.is_over(at)) {
             *record = None;
         }
-        let generation = record.as_ref().map(|record| record.life.generation);
-        if let Some(life) = seen.life.take_if(|life| !life.is_over(at))
-            && generation != Some(life.generation)
+        let generation = record.as_ref().map(|record| record.lifetime.generation);
+        if let Some(lifetime) = seen.take_if(|lifetime| !lifetime.is_over(at))
+            && generation != Some(lifetime.generation)
         {
             let detail = "the filter is gone: what it held is not known any more";
             return Err(Error::new(ErrorKind::StateLost, detail));
         }
         if make {
-            record.get_or_insert_with(Record::new).contents_or(seen.terms, at);
+            record.get_or_insert_with(Record::new).contents_or(self.terms.value(), at);
         }
         // After a clear, this handle has not seen the new contents yet.
-        seen.life = None;
+        *seen = None;
         let Some(record) = &*record else { return Ok(false) };
         let Some(contents) = &record.contents else { return Ok(false) };
-        seen.life = Some(record.life);
-        if contents.terms != seen.terms {
-            if self.on_mismatch != OnMismatch::Adopt {
-                return Err(Error::mismatch("filter", &seen.terms, contents.terms));
-            }
-            seen.terms = contents.terms;
-        }
-        self.agreed.store(contents.number, Ordering::Relaxed);
+        *seen = Some(record.lifetime);
+        let mismatch = |stored| Error::mismatch("filter", self.terms.value(), stored);
+        self.terms.learn(self.terms.settle(Some(contents.terms)).map_err(mismatch)?);
+        self.compared.store(contents.number, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -181,11 +172,11 @@ impl BloomFilter for MemoryFilter {
         let cleared = self.session.check_open().map(|()| {
             let mut record = self.entry.write();
             let at = self.session.state.clock.read();
-            record.take_if(|record| record.life.is_over(at));
+            record.take_if(|record| record.lifetime.is_over(at));
             if let Some(record) = &mut *record {
                 record.clear(at);
             }
-            self.seen().life = None;
+            *self.record_seen() = None;
         });
         cleared.map_err(self.context("clear"))
     }

@@ -12,7 +12,7 @@ use super::bits::Bits;
 use crate::clock::Moment;
 use crate::names::Resident;
 
-/// How long the record of a cleared filter is kept.
+/// Retention of the record of a cleared filter.
 const CLEARED_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Number of stripes. Inserts of the same item exclude each other; inserts of different items seldom do.
@@ -27,13 +27,13 @@ pub(crate) struct FilterEntry {
 /// A record, from its first insert to its end; a cleared record has no contents.
 #[derive(Debug)]
 pub(super) struct Record {
-    pub(super) life: Life,
+    pub(super) lifetime: Lifetime,
     pub(super) contents: Option<Contents>,
 }
 
 /// The identity of a record, and its end in µs of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
+pub(super) struct Lifetime {
     pub(super) generation: u64,
     pub(super) ends: Option<u64>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Contents {
     pub(super) bits: Bits,
 }
 
-impl Life {
+impl Lifetime {
     pub(super) fn is_over(&self, at: Moment) -> bool {
         self.ends.is_some_and(|ends| ends <= at.micros)
     }
@@ -61,21 +61,21 @@ impl Contents {
 
 impl Record {
     pub(super) fn new() -> Self {
-        Self { life: Life { generation: next(), ends: None }, contents: None }
+        Self { lifetime: Lifetime { generation: next(), ends: None }, contents: None }
     }
 
     /// Returns the contents, and creates them with these terms if there are none.
     pub(super) fn contents_or(&mut self, terms: FilterTerms, at: Moment) -> &Contents {
-        let life = &mut self.life;
+        let lifetime = &mut self.lifetime;
         self.contents.get_or_insert_with(|| {
-            life.ends = terms.ttl.map(|ttl| at.micros.saturating_add(micros(ttl)));
+            lifetime.ends = terms.ttl.map(|ttl| at.micros.saturating_add(micros(ttl)));
             Contents::new(terms)
         })
     }
 
     pub(super) fn clear(&mut self, at: Moment) {
         self.contents = None;
-        self.life.ends = Some(at.micros.saturating_add(micros(CLEARED_RETENTION)));
+        self.lifetime.ends = Some(at.micros.saturating_add(micros(CLEARED_RETENTION)));
     }
 }
 
@@ -98,10 +98,10 @@ impl FilterEntry {
         self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the figures of this name; returns whether it has a filter.
+    /// Fills in the figures of this name; returns whether it has a filter.
     pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
         let record = self.read();
-        let living = record.as_ref().filter(|record| !record.life.is_over(at));
+        let living = record.as_ref().filter(|record| !record.lifetime.is_over(at));
         let Some(contents) = living.and_then(|record| record.contents.as_ref()) else { return false };
         listed.limit = Some(contents.terms.shape.capacity());
         true
@@ -120,11 +120,11 @@ impl Resident for FilterEntry {
 
     /// Returns at most the retention of a cleared record, because a clear may come at any moment; the caller asks again
     /// at that time.
-    fn kept_until(&self, at: Moment) -> Option<u64> {
+    fn retained_until(&self, at: Moment) -> Option<u64> {
         let record = self.read();
-        let life = record.as_ref()?.life;
+        let lifetime = record.as_ref()?.lifetime;
         let again = at.micros.saturating_add(micros(CLEARED_RETENTION));
-        (!life.is_over(at)).then(|| life.ends.map_or(again, |ends| ends.min(again)))
+        (!lifetime.is_over(at)).then(|| lifetime.ends.map_or(again, |ends| ends.min(again)))
     }
 }
 

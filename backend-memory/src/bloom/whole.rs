@@ -1,5 +1,6 @@
-//! Operations on a whole filter: count, export, import and union. They have the lock of the filter for a page at a time: who waits to
-//! change the record, and everybody behind, must not wait for a filter of gigabytes (C27).
+//! Operations on a whole filter: count, export, import and union. They hold the lock of the filter
+//! for a page at a time: a change of the record, and every call behind it, must not wait for a
+//! filter of gigabytes (C27).
 
 use std::sync::Arc;
 
@@ -124,7 +125,7 @@ impl<'a> Visited<'a> {
     fn with<R>(&self, look: impl FnOnce(&Contents) -> R) -> Option<R> {
         let record = self.entry.read();
         let at = self.host.session.state.clock.read();
-        let record = record.as_ref().filter(|record| !record.life.is_over(at))?;
+        let record = record.as_ref().filter(|record| !record.lifetime.is_over(at))?;
         record.contents.as_ref().map(look)
     }
 }

@@ -137,8 +137,8 @@ impl Generations {
         self.last.map(|(_, zero)| zero)
     }
 
-    /// Returns until when the record is kept without a handle (C25).
-    pub(crate) fn kept_until(&self) -> Option<Instant> {
+    /// Returns until when the record stays without a handle (C25).
+    pub(crate) fn retained_until(&self) -> Option<Instant> {
         self.last.and_then(|(_, zero)| zero.checked_add(self.retention))
     }
 

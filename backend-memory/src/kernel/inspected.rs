@@ -1,4 +1,4 @@
-//! What was seen of a name at one moment.
+//! A snapshot of a name.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use super::permits::Permits;
 use crate::clock::Moment;
 use crate::session_id::SessionId;
 
-/// The state of a name at one moment. It is read under the name's lock; what is told of it is made without (C27).
+/// The state of a name at one moment. It is read under the name's lock; an inspection is made of it
+/// without the lock (C27).
 #[derive(Debug)]
 pub(crate) struct Inspected {
     pub(super) at: Moment,
@@ -19,7 +20,7 @@ pub(crate) struct Inspected {
 }
 
 impl Inspected {
-    /// Returns what is told, oldest grant first (C23).
+    /// Returns the inspection, oldest grant first (C23).
     pub(crate) fn inspection(self) -> Inspection {
         let mut holders: Vec<Holder> = self.grants.iter().map(|grant| grant.holder(self.at)).collect();
         holders.sort_unstable_by_key(|holder| holder.token);
@@ -39,7 +40,7 @@ impl Permits {
         Inspected { at, grants: self.holds.iter().cloned().collect(), waiters, limit: self.limit().flatten() }
     }
 
-    /// Tells the figures of this name; returns whether it has state that a listing shows.
+    /// Fills in the figures of this name; returns whether it has state that a listing shows.
     pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
         let is_used = self.used() > 0 || !self.queue.is_empty();
         let count = |count: usize| u64::try_from(count).ok();
@@ -49,6 +50,6 @@ impl Permits {
         let zero = self.generations.as_ref().and_then(|generations| generations.zero_since());
         let idle = zero.max(self.limit_used).map(|used| at.now.saturating_duration_since(used));
         listed.last_used = if is_used { Some(Duration::ZERO) } else { idle };
-        is_used || self.kept_until(at).is_some()
+        is_used || self.retained_until(at).is_some()
     }
 }

@@ -46,8 +46,8 @@ pub(crate) struct Permits {
     pub(crate) generations: Option<Box<Generations>>,
     /// Waiters watch the ends of leases themselves: they wait by a clock that the store cannot watch.
     pub(crate) waiters_watch: bool,
-    /// How long the limit is kept without a handle; `None` if it is no parameter.
-    keeps_limit: Option<Duration>,
+    /// Retention of the limit without a handle; `None` if it is no parameter.
+    limit_retention: Option<Duration>,
     /// When the limit was used last: by a grant, or by a hold until its end.
     pub(super) limit_used: Option<Instant>,
 }
@@ -57,7 +57,7 @@ impl Permits {
     pub(crate) fn new(
         token_floor: u64,
         generations: Option<Generations>,
-        keeps_limit: Option<Duration>,
+        limit_retention: Option<Duration>,
     ) -> Self {
         Self {
             limit: None,
@@ -67,7 +67,7 @@ impl Permits {
             last_token: token_floor,
             generations: generations.map(Box::new),
             waiters_watch: false,
-            keeps_limit,
+            limit_retention,
             limit_used: None,
         }
     }
@@ -111,7 +111,7 @@ impl Permits {
     /// waiters that can never be served (C20).
     pub(crate) fn set_limit(&mut self, limit: Limit, transition: &mut Transition<'_>) {
         self.limit = Some(limit);
-        self.limit_used = self.keeps_limit.map(|_| transition.at().now);
+        self.limit_used = self.limit_retention.map(|_| transition.at().now);
         if let Some(limit) = limit {
             let refusal = Refusal::TooLarge { limit };
             transition.wake_all(self.queue.refuse(refusal, |waiter| waiter.weight > limit));
@@ -250,16 +250,19 @@ impl Permits {
         self.holds = Holds::default();
         (self.limit, self.used, self.last_token, self.limit_used) = (None, 0, 0, None);
         transition.lost = true;
-        transition.tell(self.generations.as_mut().and_then(|generations| generations.forget()));
+        transition.wake_waiters_of(self.generations.as_mut().and_then(|generations| generations.forget()));
         transition.wake_all(self.queue.wakers());
     }
 
-    /// Returns until when, in store time, this state is kept without a handle: for detached holds, and after the last of them
-    /// for the limit and the outcome (C25).
-    pub(crate) fn kept_until(&self, at: Moment) -> Option<u64> {
+    /// Returns until when, in store time, this state stays without a handle: for detached holds,
+    /// and after the last of them for the limit and the outcome (C25).
+    pub(crate) fn retained_until(&self, at: Moment) -> Option<u64> {
         let holds = self.holds.iter().filter_map(Grant::end).max();
-        let record = self.generations.as_ref().and_then(|generations| generations.kept_until());
-        let limit = self.limit_used.zip(self.keeps_limit).and_then(|(used, kept)| used.checked_add(kept));
+        let record = self.generations.as_ref().and_then(|generations| generations.retained_until());
+        let limit = self
+            .limit_used
+            .zip(self.limit_retention)
+            .and_then(|(used, retention)| used.checked_add(retention));
         let until = holds.or(record.max(limit)).filter(|until| *until > at.now)?;
         Some(at.micros.saturating_add(micros(until - at.now)).saturating_add(1))
     }
@@ -276,7 +279,7 @@ impl Permits {
         let (token, lease, terms) = (self.draw_token(at.micros), terms.lease(at.now), terms.clone());
         self.hold(Grant { ticket, token, weight, session, since: at.micros, lease, terms }, transition);
         self.used += u64::from(weight);
-        self.limit_used = self.keeps_limit.map(|_| at.now);
+        self.limit_used = self.limit_retention.map(|_| at.now);
         if let Some(generations) = &mut self.generations {
             generations.opened();
         }
@@ -312,7 +315,7 @@ impl Permits {
         }
         if self.waiters_watch {
             transition.wake_all(self.queue.wakers());
-            transition.tell(watched);
+            transition.wake_waiters_of(watched);
         }
     }
 
@@ -327,7 +330,8 @@ impl Permits {
         self.next_end()
     }
 
-    /// Ends the holds whose lease has ended, and has the next end watched while somebody waits for it.
+    /// Ends the holds whose lease has ended, and has the next end watched while a caller waits for
+    /// it.
     pub(crate) fn watch(&mut self, transition: &mut Transition<'_>) {
         self.reap(transition);
         self.rearm(transition);
@@ -347,7 +351,7 @@ impl Permits {
     #[inline]
     fn end_one(&mut self, grant: &Grant, cause: Cause, transition: &mut Transition<'_>) {
         self.used -= u64::from(grant.weight);
-        if self.keeps_limit.is_some() {
+        if self.limit_retention.is_some() {
             // The end of a lease may be noticed long after it.
             let lease = grant.end().filter(|_| cause == Cause::Expired);
             let ended = lease.or_else(|| (self.used == 0).then(|| transition.at().now));
@@ -366,7 +370,7 @@ impl Permits {
             && generations.is_open()
         {
             let now = transition.at().now;
-            transition.tell(generations.close(now));
+            transition.wake_waiters_of(generations.close(now));
         }
         self.serve(transition);
     }

@@ -37,7 +37,7 @@ pub(crate) struct Transition<'a> {
     more: Option<Box<More>>,
     /// Whether a hold ended in another way than by its holder.
     pub(crate) lost: bool,
-    /// The end of a lease that somebody waits for and nobody watches yet.
+    /// The end of a lease that a caller waits for and that is not watched yet.
     pub(crate) next_end: Option<Instant>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Transition<'a> {
         }
     }
 
-    pub(crate) fn tell(&mut self, generation: Option<Arc<Generation>>) {
+    pub(crate) fn wake_waiters_of(&mut self, generation: Option<Arc<Generation>>) {
         if let Some(generation) = generation {
             self.more.get_or_insert_default().generations.push(generation);
         }
@@ -106,7 +106,7 @@ impl<'a> Transition<'a> {
         self.more.get_or_insert_default().losses.push(loss);
     }
 
-    /// Returns the gathered losses, to be told once the lock is free.
+    /// Returns the gathered losses, to be logged once the lock is free.
     #[inline]
     pub(crate) fn take_losses(&mut self) -> Vec<Loss> {
         self.more.as_mut().map_or_else(Vec::new, |more| std::mem::take(&mut more.losses))

@@ -15,7 +15,7 @@ use crate::sync::{Mutex, MutexGuard};
 /// the one before. There is no bucket until the first charge, and after the store lost its data.
 pub(crate) struct LimiterEntry {
     bucket: Mutex<Option<Bucket>>,
-    /// How long the quota is kept once the bucket is full, in µs.
+    /// Retention of the quota once the bucket is full, in µs.
     retention: u64,
 }
 
@@ -71,7 +71,8 @@ impl LimiterEntry {
         self.bucket().as_mut().map(|bucket| change(bucket, clock.read()))
     }
 
-    /// Tells the figures of this name; returns whether it has a bucket that is kept.
+    /// Fills in the figures of this name; returns whether it has a bucket whose retention is not
+    /// over.
     pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
         let guard = self.bucket();
         let Some(bucket) = guard.as_ref() else { return false };
@@ -93,7 +94,7 @@ impl Resident for LimiterEntry {
     }
 
     /// Returns the end of the retention, which begins when the bucket is full.
-    fn kept_until(&self, at: Moment) -> Option<u64> {
+    fn retained_until(&self, at: Moment) -> Option<u64> {
         let full_at = self.bucket().as_ref()?.full_at();
         Some(full_at.saturating_add(self.retention)).filter(|until| *until > at.micros)
     }

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, micros};
-use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Verdict};
+use stanchion_core::engine::Agreed;
+use stanchion_core::limiter::{Bucket, ExactQuota, MAX};
 use stanchion_core::observe::metering::Meter;
 use stanchion_core::{
-    Decision, Error, Kind, Limiter, LimiterOptions, Name, OnMismatch, Quota, Reservation, Result, Ticket,
+    Decision, Error, Kind, Limiter, LimiterOptions, Name, Quota, Reservation, Result, Ticket,
 };
 
 use super::LimiterClock;
 use super::entry::LimiterEntry;
 use crate::clock::Moment;
 use crate::session::Session;
-use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// A limiter in this process.
 #[derive(Debug)]
@@ -33,10 +33,7 @@ pub(super) struct LimiterHandle {
     session: Arc<Session>,
     entry: Arc<LimiterEntry>,
     clock: LimiterClock,
-    quota: ExactQuota,
-    on_mismatch: OnMismatch,
-    /// Whether the quota was compared with the stored one (C20).
-    settled: AtomicBool,
+    quota: Agreed<ExactQuota>,
     meter: Meter,
 }
 
@@ -55,42 +52,33 @@ impl LimiterHandle {
     #[inline]
     fn with<R>(&self, cost: u64, operation: impl FnOnce(&mut Bucket, Moment) -> Result<R>) -> Result<R> {
         self.session.check_open()?;
-        let is_settled = self.settled.load(Ordering::Relaxed);
-        if !is_settled {
-            self.check_cost(cost)?;
+        if !self.quota.follows() {
+            self.quota.value().check_cost(cost)?;
         }
-        self.entry.change(self.quota, self.clock(), |bucket, at| {
-            if !is_settled {
+        self.entry.change(self.quota.value(), self.clock(), |bucket, at| {
+            if !self.quota.is_compared() {
                 self.settle(bucket, at)?;
             }
             operation(bucket, at)
         })
     }
 
-    /// Refuses a cost that the quota which this handle requires does not admit.
-    #[cold]
-    fn check_cost(&self, cost: u64) -> Result<()> {
-        if self.on_mismatch == OnMismatch::Adopt { Ok(()) } else { self.quota.check_cost(cost) }
-    }
-
     /// Asks without taking: compares and stores nothing (C20).
     #[cold]
     fn look<R>(&self, look: impl FnOnce(&Bucket, Moment) -> R) -> Result<R> {
         self.session.check_open()?;
-        Ok(self.entry.look(self.quota, self.clock(), look))
+        Ok(self.entry.look(self.quota.value(), self.clock(), look))
     }
 
     /// Compares the quota with the stored one at the first operation (C20).
     #[cold]
     fn settle(&self, bucket: &mut Bucket, at: Moment) -> Result<()> {
-        if *bucket.quota() != self.quota {
-            match self.on_mismatch {
-                OnMismatch::Adopt => {}
-                OnMismatch::Replace => bucket.set_quota(at.micros, self.quota),
-                _ => return Err(Error::mismatch("quota", self.quota, bucket.quota())),
-            }
+        let mismatch = |stored| Error::mismatch("quota", self.quota.value(), stored);
+        let quota = self.quota.settle(Some(*bucket.quota())).map_err(mismatch)?;
+        if quota != *bucket.quota() {
+            bucket.set_quota(at.micros, quota);
         }
-        self.settled.store(true, Ordering::Relaxed);
+        self.quota.compared();
         Ok(())
     }
 }
@@ -98,24 +86,12 @@ impl LimiterHandle {
 impl MemoryLimiter {
     /// Opens a limiter with checked options.
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &LimiterOptions) -> Result<Self> {
-        let quota = options.quota.validate()?;
+        let quota = Agreed::new(options.quota.validate()?, options.on_mismatch);
         let clock = session.state.limiter_clock.clone();
         let entry = session.state.open_limiter(&name, clock.read());
-        let settled = AtomicBool::new(false);
         let meter = Meter::new(crate::STORE, Kind::Limiter, &name);
-        let (session, on_mismatch) = (Arc::clone(session), options.on_mismatch);
-        Ok(Self {
-            handle: Arc::new(LimiterHandle {
-                name,
-                session,
-                entry,
-                clock,
-                quota,
-                on_mismatch,
-                settled,
-                meter,
-            }),
-        })
+        let session = Arc::clone(session);
+        Ok(Self { handle: Arc::new(LimiterHandle { name, session, entry, clock, quota, meter }) })
     }
 
     fn context(&self, operation: &'static str) -> impl FnOnce(Error) -> Error {
@@ -132,7 +108,7 @@ impl MemoryLimiter {
         };
         match taken {
             Ok(verdict) => {
-                let decision = decision(verdict);
+                let decision = Decision::from(verdict);
                 if cost > 0 {
                     self.handle.meter.decided(&decision);
                 }
@@ -204,12 +180,6 @@ impl MemoryLimiter {
     }
 }
 
-#[inline]
-fn decision(verdict: Verdict) -> Decision {
-    let retry_after = verdict.retry_after.map(Duration::from_micros);
-    Decision::new(verdict.limit, verdict.remaining, retry_after, Duration::from_micros(verdict.reset_after))
-}
-
 #[async_trait]
 impl Limiter for MemoryLimiter {
     fn name(&self) -> &str {
@@ -264,7 +234,7 @@ impl Limiter for MemoryLimiter {
                 bucket.set_quota(at.micros, quota);
                 Ok(())
             })?;
-            handle.settled.store(true, Ordering::Relaxed);
+            handle.quota.compared();
             Ok(())
         });
         set.map_err(self.context("set_quota"))

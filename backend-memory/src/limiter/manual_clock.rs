@@ -9,7 +9,7 @@ use stanchion_core::clock::{self, Instant, micros};
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// A clock for limiters that moves only when told to, for tests of code that uses one.
+/// A clock for limiters that moves only by calls, for tests of code that uses one.
 ///
 /// Give it to [`MemoryStoreBuilder::clock`](crate::MemoryStoreBuilder::clock) and keep a clone: clones are one clock.
 /// Buckets fill and reservations come due by it. Everything else of the store (leases, timeouts of calls) uses the

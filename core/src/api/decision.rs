@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::Quota;
+use crate::limiter::Verdict;
 
-/// Longest window that a policy is told with, in seconds.
+/// Maximum window in the field `ratelimit-policy`, in seconds.
 const DAY: u64 = 24 * 60 * 60;
 /// A second, in µs.
 const SECOND: u64 = 1_000_000;
@@ -85,9 +86,10 @@ impl Decision {
     /// Returns the HTTP fields `ratelimit-policy` and `ratelimit` of an answer, as of [draft-ietf-httpapi-ratelimit-headers-10], with
     /// `retry-after` for a refusal.
     ///
-    /// The policy tells the quota and its window: `"default";q=50;w=1` for 50 tokens a second. A period that is no whole number of
-    /// seconds is told by the shortest window of whole seconds in which whole tokens come, and left out if that is longer than
-    /// a day. `r` is what could be taken at once, and `t` in how many seconds, rounded up, the burst is whole.
+    /// The policy shows the quota and its window: `"default";q=50;w=1` for 50 tokens a second. For
+    /// a period that is no whole number of seconds, it shows the shortest window of whole seconds
+    /// in which whole tokens come, or nothing if that is longer than a day. `r` is what could be
+    /// taken at once, and `t` in how many seconds, rounded up, the burst is whole.
     ///
     /// # Examples
     /// ```
@@ -143,6 +145,15 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+impl From<Verdict> for Decision {
+    #[inline]
+    fn from(verdict: Verdict) -> Self {
+        let Verdict { limit, remaining, retry_after, reset_after, .. } = verdict;
+        let retry_after = retry_after.map(Duration::from_micros);
+        Self::new(limit, remaining, retry_after, Duration::from_micros(reset_after))
+    }
 }
 
 #[cfg(test)]

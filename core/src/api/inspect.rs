@@ -42,12 +42,13 @@ impl Holder {
 
 /// The state of an object at one instant of store time ([C23]). Expired holds are not in it.
 ///
-/// A networked store tells the holds of an object that has more than 1,000 in several requests, so that none of them keeps the
-/// server from other work ([C27]). They are still all holders of the instant of the first request, but for holds that ended
-/// since: those may be missing, as may one whose lease was shortened, or that was taken over, in between. An object with more
-/// holds than can be told within the request timeout is [`Unavailable`](crate::ErrorKind::Unavailable). To know how many permits
-/// are free, or how many members there are, [`available`](crate::Semaphore::available) and [`count`](crate::WaitGroup::count)
-/// take one short request.
+/// A networked store reads more than 1,000 holds of an object in several requests, so that none of
+/// them keeps the server from other work ([C27]). They are still all holders of the instant of the
+/// first request, but for holds that ended since: those may be missing, as may one whose lease was
+/// shortened, or that was taken over, in between. An object with more holds than can be read within
+/// the request timeout is [`Unavailable`](crate::ErrorKind::Unavailable). To know how many permits
+/// are free, or how many members there are, [`available`](crate::Semaphore::available) and
+/// [`count`](crate::WaitGroup::count) take one short request.
 ///
 /// [C23]: crate::contract#c23
 /// [C27]: crate::contract#c27

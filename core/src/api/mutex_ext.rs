@@ -14,8 +14,9 @@ pub trait MutexExt: Mutex {
     /// if the lock was held until it was done.
     ///
     /// # Errors
-    /// As [`lock`](Mutex::lock) for the wait; `Lost` if the lock was lost before the future was done, also where only the release
-    /// tells. Where the store does not answer the release, the result is returned: the release stays queued ([C12]).
+    /// As [`lock`](Mutex::lock) for the wait; `Lost` if the lock was lost before the future was
+    /// done, also where only the release finds that. Where the store does not answer the release,
+    /// the result is returned: the release stays queued ([C12]).
     ///
     /// # Cancel safety
     /// A dropped call drops the future, leaves the queue and queues the release ([C4], [C12]).

@@ -293,7 +293,7 @@ pub trait Semaphore: Debug + Send + Sync {
     /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;
 
-    /// Releases the permits of that ticket; `true` if it held any. The holder is told ([C9]).
+    /// Releases the permits of that ticket; `true` if it held any. Its guard is lost ([C9]).
     ///
     /// The call leaves an event of `tracing` with the target `stanchion_core::observe::audit`: the name, how many holds it ended, and who did it, which is
     /// the label in the options of this handle.

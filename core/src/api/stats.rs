@@ -1,6 +1,7 @@
 //! What a store object does at the moment.
 
-/// What a store object of this process does at the moment, as [`Store::stats`](crate::Store::stats) tells.
+/// What a store object of this process does at the moment, as [`Store::stats`](crate::Store::stats)
+/// returns.
 ///
 /// The numbers are read one after the other while the store works: they need not fit together exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

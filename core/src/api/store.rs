@@ -242,8 +242,8 @@ pub trait Store: Debug + Send + Sync {
     /// ```
     async fn ping(&self) -> Result<()>;
 
-    /// Closes the store object ([C12]): refuses new calls with `Closed`, tells live guards that they are lost, releases
-    /// what they held, and waits until all queued releases are delivered.
+    /// Closes the store object ([C12]): refuses new calls with `Closed`, makes live guards lost,
+    /// releases what they held, and waits until all queued releases are delivered.
     ///
     /// # Errors
     /// `Timeout` if the store did not accept all releases within 5 s; the end of the leases frees the rest.

@@ -128,11 +128,11 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Ends the hold of a mutex or a semaphore that was seen with this ticket, `None` where the store did not know it ([C9]); returns
-    /// whether it was ended. Its holder is told. `label` says in the [audit event](crate::observe::audit) who does it.
+    /// Ends the hold of a mutex or a semaphore that was seen with this ticket, `None` where the
+    /// store did not know it ([C9]); returns whether it was ended. Its guard is lost. `label` says
+    /// in the [audit event](crate::observe::audit) who does it.
     ///
-    /// What is *not* guaranteed: where the store did not know the ticket, a holder that came since then is not told from the one that was
-    /// seen.
+    /// Limitation: without a ticket, a newer holder may be ended instead of the one that was seen.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name or label; otherwise as [`Mutex::force_unlock`](crate::Mutex::force_unlock).

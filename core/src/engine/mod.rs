@@ -17,7 +17,9 @@
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
 //! | `shared`, `serve`, `timing` | the state of one namespace, what its thread does, the intervals |
 //! | `namespaces` | the engines of one store object |
+//! | `agreed`, `retrying` | a parameter that handle and store agree on; how a call goes on while the store is away |
 
+mod agreed;
 mod background;
 mod bloom;
 mod contained;
@@ -28,6 +30,7 @@ mod listing;
 mod model_tests;
 mod namespaces;
 mod part_sizes;
+mod retrying;
 mod sending;
 mod serve;
 mod shared;
@@ -38,6 +41,7 @@ mod waiting;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+pub use self::agreed::Agreed;
 pub use self::background::{Background, EngineSteps, StepsWrap};
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
@@ -47,6 +51,7 @@ use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;
 use self::taking::handle::ObjectHandle;
 use self::taking::locks::Permits;
+pub use self::waiting::record_seen::RecordSeen;
 use crate::clock::timeout;
 use crate::runtime::EngineThread;
 use crate::spi::{NO_LIMIT, Object, Ping, Purpose, Steps, StepsExt};

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 #[cfg(feature = "metrics")]
 use crate::DecidedBy;
-use crate::observe::events::LossCause;
+use crate::observe::loss_cause::LossCause;
 use crate::{Decision, Kind, Name};
 
 #[cfg(feature = "metrics")]

@@ -3,4 +3,5 @@
 pub mod audit;
 pub(crate) mod availability;
 pub mod events;
+mod loss_cause;
 pub mod metering;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+use stanchion_conformance::steps::StepCalls;
 use std::sync::Arc;
 
 use stanchion_core::bloom::{FilterTerms, Shape};

@@ -11,8 +11,8 @@ pub use self::options::ListOptions;
 pub use self::pages::Pages;
 use crate::{Kind, Name};
 
-/// A name that has state, as [`Store::list`](crate::Store::list) tells it. A figure that the store cannot tell cheaply is
-/// `None`, and so is one that the kind does not have.
+/// A name that has state, as [`Store::list`](crate::Store::list) returns it. A figure that the
+/// store cannot read cheaply is `None`, and so is one that the kind does not have.
 ///
 /// The figures of one name are of one instant of store time. Those of two names may be of different ones.
 #[derive(Clone, Debug, PartialEq, Eq)]

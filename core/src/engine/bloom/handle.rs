@@ -6,24 +6,19 @@ use async_trait::async_trait;
 
 use crate::api::options::check_items;
 use crate::bloom::{FilterTerms, Shape};
+use crate::engine::agreed::Agreed;
 use crate::engine::shared::EngineHandle;
 use crate::spi::{FilterRecord, MAXIMUM_BATCH, Object, Opening, Probe, ProbeItems, Probed, RequestId};
-use crate::{BloomFilter, BloomOptions, Error, ErrorKind, OnMismatch, Result, Ticket};
+use crate::{BloomFilter, BloomOptions, Error, ErrorKind, Result, Ticket};
 
 /// A Bloom filter.
 #[derive(Debug)]
 pub(in crate::engine) struct Filter {
     pub(super) engine: Arc<EngineHandle>,
     pub(super) object: Object,
-    on_mismatch: OnMismatch,
-    seen: Mutex<Seen>,
-}
-
-/// The filter in the last answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) terms: FilterTerms,
-    pub(super) record: Option<FilterRecord>,
+    pub(super) terms: Agreed<FilterTerms>,
+    /// The record in the last answer, if it showed one (B6).
+    record: Mutex<Option<FilterRecord>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,31 +33,30 @@ impl Filter {
         object: Object,
         options: &BloomOptions,
     ) -> Result<Self> {
-        let seen = Mutex::new(Seen { terms: options.terms()?, record: None });
+        let terms = Agreed::compared_always(options.terms()?, options.on_mismatch);
         let engine = Arc::clone(engine);
-        Ok(Self { engine, object, on_mismatch: options.on_mismatch, seen })
+        Ok(Self { engine, object, terms, record: Mutex::new(None) })
     }
 
-    fn state(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Option<FilterRecord>> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn seen(&self) -> Seen {
-        *self.state()
+    pub(super) fn record(&self) -> Option<FilterRecord> {
+        *self.locked()
     }
 
-    pub(super) fn saw(&self, record: Option<FilterRecord>) {
-        self.state().record = record;
+    pub(super) fn saw(&self, record: FilterRecord) {
+        *self.locked() = Some(record);
     }
 
     /// Notes that the filter is empty, so that the next record is not taken for a lost one, unless another call has seen a
     /// record meanwhile.
-    pub(super) fn saw_nothing(&self, seen: Seen) {
-        self.state().record.take_if(|record| seen.record == Some(*record));
+    pub(super) fn saw_nothing(&self, asked: Option<FilterRecord>) {
+        self.locked().take_if(|record| asked == Some(*record));
     }
 
-    pub(super) fn opening(&self, seen: Seen) -> Opening {
-        let Seen { terms, record } = seen;
+    pub(super) fn opening(&self, terms: FilterTerms, record: Option<FilterRecord>) -> Opening {
         Opening { object: self.object.clone(), terms, seen: record, fresh: Ticket::random() }
     }
 
@@ -71,16 +65,14 @@ impl Filter {
         if stored == given {
             return Err(Error::new(ErrorKind::Unknown, "the store finds a difference where there is none"));
         }
-        if self.on_mismatch != OnMismatch::Adopt {
-            return Err(Error::mismatch("filter", given, stored));
-        }
-        self.state().terms = stored;
+        let settled = self.terms.settle(Some(stored));
+        self.terms.learn(settled.map_err(|stored| Error::mismatch("filter", given, stored))?);
         Ok(())
     }
 
     /// Returns the error of a record that was seen and is gone (B6), once: the handle accepts another record from now on.
-    pub(super) fn lost(&self, seen: Seen) -> Error {
-        self.saw_nothing(seen);
+    pub(super) fn lost(&self, asked: Option<FilterRecord>) -> Error {
+        self.saw_nothing(asked);
         Error::new(
             ErrorKind::StateLost,
             "the filter, or a part of it, is gone: what it held is not known any more",
@@ -99,18 +91,18 @@ impl Filter {
     async fn probe(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
         check_items(items.len())?;
         self.engine.shared.check_open()?;
-        let mut told = Vec::with_capacity(items.len());
-        while told.len() < items.len() {
-            told.append(&mut self.ask(verb, &items[told.len()..]).await?);
+        let mut answers = Vec::with_capacity(items.len());
+        while answers.len() < items.len() {
+            answers.append(&mut self.ask(verb, &items[answers.len()..]).await?);
         }
-        Ok(told)
+        Ok(answers)
     }
 
     /// Sends as many of the items as fit into one call, at least one.
     async fn ask(&self, verb: Verb, of: &[&[u8]]) -> Result<Vec<bool>> {
         loop {
-            let seen = self.seen();
-            let shape = seen.terms.shape;
+            let (terms, record) = (self.terms.value(), self.record());
+            let shape = terms.shape;
             let most = self.engine.shared.steps.maximum_positions() / shape.hashes() as usize;
             let most = most.clamp(1, MAXIMUM_BATCH).min(of.len());
             let positions = of[..most].iter().flat_map(|item| shape.positions(item)).collect();
@@ -118,19 +110,19 @@ impl Filter {
                 Verb::Insert => ProbeItems::Insert(positions),
                 Verb::Contains => ProbeItems::Contains(positions),
             };
-            let call = Probe { id: RequestId::NONE, of: self.opening(seen), items };
+            let call = Probe { id: RequestId::NONE, of: self.opening(terms, record), items };
             let end = self.engine.shared.request_end(None);
             match (verb, self.engine.shared.batcher.ask(call, end).await?) {
                 (_, Probed::Told { answers, record }) if answers.len() == most => {
-                    self.saw(Some(record));
+                    self.saw(record);
                     return Ok(answers);
                 }
                 (Verb::Contains, Probed::Empty { .. }) => {
-                    self.saw_nothing(seen);
+                    self.saw_nothing(record);
                     return Ok(vec![false; most]);
                 }
-                (_, Probed::Mismatch { stored }) => self.accept(seen.terms, stored)?,
-                (_, Probed::Lost) => return Err(self.lost(seen)),
+                (_, Probed::Mismatch { stored }) => self.accept(terms, stored)?,
+                (_, Probed::Lost) => return Err(self.lost(record)),
                 _ => return Err(Error::new(ErrorKind::Unknown, "the store's answer was to another call")),
             }
         }
@@ -144,7 +136,7 @@ impl BloomFilter for Filter {
     }
 
     fn shape(&self) -> Shape {
-        self.seen().terms.shape
+        self.terms.value().shape
     }
 
     async fn insert(&self, item: &[u8]) -> Result<bool> {

@@ -3,8 +3,7 @@
 use super::handle::Filter;
 use crate::bloom::{self, Shape};
 use crate::spi::{
-    CHUNK_BYTES, ChunkRead, Clear, FilterRecord, FilterState, Merge, Merged, Object, Read, StepsExt, Survey,
-    Surveyed,
+    CHUNK_BYTES, ChunkRead, Clear, FilterRecord, FilterState, Merge, Merged, Object, Read, StepsExt, Survey, Surveyed,
 };
 use crate::{Error, ErrorKind, Kind, Name, Result};
 
@@ -15,7 +14,7 @@ impl Filter {
     /// Returns the shape in force and the number of bits set.
     pub(super) async fn count(&self) -> Result<(Shape, u64)> {
         let survey = self.survey().await?;
-        Ok((self.seen().terms.shape, survey.map_or(0, |survey| survey.bits_set)))
+        Ok((self.terms.value().shape, survey.map_or(0, |survey| survey.bits_set)))
     }
 
     /// Asks the store for a filter as a whole.
@@ -26,34 +25,34 @@ impl Filter {
     /// Returns the store's filter, after a comparison of its terms; `None` if there is none.
     async fn survey(&self) -> Result<Option<FilterState>> {
         self.engine.shared.check_open()?;
-        let seen = self.seen();
-        match self.count_bits(&self.object, seen.record).await? {
+        let (terms, record) = (self.terms.value(), self.record());
+        match self.count_bits(&self.object, record).await? {
             Surveyed::Live(survey) => {
-                if survey.terms != seen.terms {
-                    self.accept(seen.terms, survey.terms)?;
+                if survey.terms != terms {
+                    self.accept(terms, survey.terms)?;
                 }
-                self.saw(Some(survey.record));
+                self.saw(survey.record);
                 Ok(Some(survey))
             }
             Surveyed::Empty(_) => {
-                self.saw_nothing(seen);
+                self.saw_nothing(record);
                 Ok(None)
             }
-            Surveyed::Lost => Err(self.lost(seen)),
+            Surveyed::Lost => Err(self.lost(record)),
         }
     }
 
     pub(super) async fn empty(&self) -> Result<()> {
         self.engine.shared.check_open()?;
-        let seen = self.seen();
+        let record = self.record();
         self.engine.shared.steps.ask(Clear { object: self.object.clone() }).await?;
-        self.saw_nothing(seen);
+        self.saw_nothing(record);
         Ok(())
     }
 
     pub(super) async fn image(&self) -> Result<Vec<u8>> {
         let survey = self.survey().await?;
-        let shape = self.seen().terms.shape;
+        let shape = self.terms.value().shape;
         let size = bloom::image_bytes(&shape);
         let mut image = bloom::begin_image(&shape)?;
         let Some(survey) = survey else {
@@ -61,7 +60,7 @@ impl Filter {
             return Ok(image);
         };
         for (chunk, span) in chunks(&shape) {
-            let seen = self.seen();
+            let record = self.record();
             let end = image.len() + span;
             match self.read(&self.object, &survey, chunk, span).await? {
                 ChunkRead::Bytes(bytes) => image.extend(bytes),
@@ -70,7 +69,7 @@ impl Filter {
                     image.truncate(bloom::HEADER_BYTES);
                     break;
                 }
-                ChunkRead::Lost => return Err(self.lost(seen)),
+                ChunkRead::Lost => return Err(self.lost(record)),
             }
             image.resize(end, 0);
         }
@@ -141,7 +140,7 @@ impl Filter {
     }
 
     fn check_like(&self, shape: &Shape) -> Result<()> {
-        let own = self.seen().terms.shape;
+        let own = self.terms.value().shape;
         if own == *shape { Ok(()) } else { Err(Error::mismatch("filter", shape, own)) }
     }
 
@@ -168,20 +167,20 @@ impl Filter {
             return Ok(None);
         }
         self.engine.shared.check_open()?;
-        let mut merge = Merge { of: self.opening(self.seen()), chunk, bytes };
+        let mut merge = Merge { of: self.opening(self.terms.value(), self.record()), chunk, bytes };
         loop {
-            let seen = self.seen();
-            (merge.of.terms, merge.of.seen) = (seen.terms, seen.record);
+            let (terms, record) = (self.terms.value(), self.record());
+            (merge.of.terms, merge.of.seen) = (terms, record);
             match self.engine.shared.steps.ask(merge.clone()).await? {
                 Merged::Done(record) => {
-                    self.saw(Some(record));
+                    self.saw(record);
                     return Ok(Some(record));
                 }
                 Merged::Mismatch(stored) => {
-                    self.accept(seen.terms, stored)?;
+                    self.accept(terms, stored)?;
                     self.check_like(shape)?;
                 }
-                Merged::Lost => return Err(self.lost(seen)),
+                Merged::Lost => return Err(self.lost(record)),
             }
         }
     }

@@ -73,7 +73,8 @@ impl LeaseHold {
         }
     }
 
-    /// Works on the state. What is lost by its deadline is told once the lock is free: a subscriber of the log may ask its guard.
+    /// Works on the state. A loss by the deadline is logged once the lock is free: a subscriber of
+    /// the log may ask the guard.
     fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock: once a caller has seen the deadline pass, no later renewal may contradict it.
@@ -85,12 +86,13 @@ impl LeaseHold {
         let worked = work(&mut state);
         drop(state);
         if expires {
-            self.tell(LossCause::Deadline);
+            self.record_loss(LossCause::Deadline);
         }
         worked
     }
 
-    fn tell(&self, cause: LossCause) {
+    /// Logs and counts the loss.
+    fn record_loss(&self, cause: LossCause) {
         let lost = LostHold {
             store: self.store,
             namespace: self.namespace.as_deref(),
@@ -129,13 +131,13 @@ impl LeaseHold {
     pub(crate) fn lose(&self, cause: LossCause) -> bool {
         let was_live = self.leave(Phase::Lost);
         if was_live {
-            self.tell(cause);
+            self.record_loss(cause);
         }
         was_live
     }
 
-    /// Marks the hold as lost, since the store does not have it any more: that can be known before the request that ended it by force is
-    /// answered.
+    /// Marks the hold as lost, since the store does not have it any more. This may happen before
+    /// the request that ended it by force is answered.
     pub(crate) fn lose_gone(&self) {
         self.lose(if self.is_force_requested() { LossCause::Forced } else { LossCause::Gone });
     }

@@ -1,16 +1,17 @@
 //! A limiter of a networked store, as one caller uses it.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::local::Local;
 use crate::clock::{micros, now};
+use crate::engine::agreed::Agreed;
 use crate::engine::shared::EngineHandle;
-use crate::limiter::{ExactQuota, MAX, Verdict};
+use crate::limiter::{ExactQuota, MAX};
 use crate::observe::metering::Meter;
-use crate::spi::{Decide, LimitAsk, Limited, Object, ParameterCheck, RequestId, Reset, SetQuota, StepsExt};
-use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota, Reservation, Result};
+use crate::spi::{Decide, LimitAsk, Limited, Object, RequestId, Reset, SetQuota, StepsExt};
+use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, Quota, Reservation, Result};
 use async_trait::async_trait;
 
 /// A limiter.
@@ -26,25 +27,22 @@ pub(super) struct LimiterState {
     pub(super) object: Object,
     pub(super) local: Arc<Local>,
     pub(super) options: LimiterOptions,
-    known: Mutex<Known>,
+    pub(super) quota: Agreed<ExactQuota>,
     pub(super) meter: Meter,
-}
-
-/// The quota in the last answer; the handle follows the store (C20).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) quota: ExactQuota,
-    compared: bool,
 }
 
 impl LimiterHandle {
     /// Makes a limiter of checked options.
-    pub(crate) fn new(engine: &Arc<EngineHandle>, object: Object, options: LimiterOptions) -> Result<Self> {
-        let known = Mutex::new(Known { quota: options.quota.validate()?, compared: false });
+    pub(crate) fn new(
+        engine: &Arc<EngineHandle>,
+        object: Object,
+        options: LimiterOptions,
+    ) -> Result<Self> {
+        let quota = Agreed::new(options.quota.validate()?, options.on_mismatch);
         let local = engine.shared.limits.locals.open(&object.name);
         let engine = Arc::clone(engine);
         let meter = Meter::new(engine.shared.store(), object.kind, &object.name);
-        let state = LimiterState { engine, object, local, options, known, meter };
+        let state = LimiterState { engine, object, local, options, quota, meter };
         Ok(Self { handle: Arc::new(state) })
     }
 
@@ -118,88 +116,83 @@ impl LimiterState {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
     }
 
-    fn knowledge(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Makes a call, and adds to its error what was called.
+    async fn on<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        self.engine.shared.on(call).await.map_err(|error| self.context(operation, error))
     }
 
-    pub(super) fn known(&self) -> Known {
-        *self.knowledge()
+    /// Changes the bucket for everybody. Refusals of before, also those under way, are remembered
+    /// no longer.
+    async fn change(&self, operation: &'static str, step: impl Future<Output = Result<()>>) -> Result<()> {
+        self.engine.shared.check_open().map_err(|error| self.context(operation, error))?;
+        self.local.forget();
+        let changed = self.on(operation, step).await;
+        self.local.forget();
+        changed
     }
 
-    /// Notes the quota in force. A call of cost 0 compares nothing, and may have found nothing.
-    pub(super) fn learn_by(&self, cost: u64, quota: ExactQuota) {
-        if cost > 0 || self.known().compared {
-            self.learn(quota);
-        }
-    }
-
-    pub(super) fn learn(&self, quota: ExactQuota) {
-        *self.knowledge() = Known { quota, compared: true };
+    /// Notes the quota in the answer to a call of that cost.
+    pub(super) fn learn(&self, cost: u64, quota: ExactQuota) {
+        if cost > 0 { self.quota.learn(quota) } else { self.quota.follow(quota) }
     }
 
     /// Refuses a cost without a request: one that no quota admits, or that the quota which this handle requires does not admit.
-    pub(super) fn check_cost(&self, cost: u64, known: Known) -> Result<()> {
-        let follows = known.compared || self.options.on_mismatch == OnMismatch::Adopt;
-        if cost > MAX || !follows { known.quota.check_cost(cost) } else { Ok(()) }
+    pub(super) fn check_cost(&self, cost: u64) -> Result<()> {
+        if cost > MAX || !self.quota.follows() { self.quota.value().check_cost(cost) } else { Ok(()) }
     }
 
-    /// Returns the call. What takes nothing is not compared (C20).
-    pub(super) fn call(&self, known: Known, ask: LimitAsk) -> Decide {
+    pub(super) fn call(&self, quota: ExactQuota, ask: LimitAsk) -> Decide {
         let (LimitAsk::Take { cost } | LimitAsk::Reserve { cost, .. }) = ask;
-        let follows = known.compared || cost == 0;
-        let check =
-            if follows { ParameterCheck::Follow } else { ParameterCheck::First(self.options.on_mismatch) };
-        Decide { id: RequestId::NONE, object: self.object.clone(), quota: known.quota, check, ask }
+        Decide { id: RequestId::NONE, object: self.object.clone(), quota, check: self.quota.check(cost > 0), ask }
     }
 
     /// Asks the store for the quota in force; one that is not stored is that of this handle.
     async fn ask_quota(&self) -> Result<ExactQuota> {
         let shared = &self.engine.shared;
         shared.check_open()?;
-        let known = self.known();
-        let call = self.call(known, LimitAsk::Take { cost: 0 });
+        let own = self.quota.value();
+        let call = self.call(own, LimitAsk::Take { cost: 0 });
         match shared.batcher.ask(call, shared.request_end(None)).await? {
             Limited::Taken { quota, .. } => Ok(quota),
-            other => Err(self.refusal(&other, 0, known)),
+            other => Err(self.refusal(&other, 0, own)),
         }
     }
 
     async fn decide(&self, cost: u64) -> Result<Decision> {
         let shared = &self.engine.shared;
         shared.check_open()?;
-        let known = self.known();
-        self.check_cost(cost, known)?;
+        self.check_cost(cost)?;
+        let own = self.quota.value();
         let epoch = match self.options.refusal_cache.then(|| self.local.refused(cost)) {
-            Some(Ok(decision)) if known.compared => return Ok(decision),
+            Some(Ok(decision)) if self.quota.is_compared() => return Ok(decision),
             Some(Err(epoch)) => Some(epoch),
             _ => None,
         };
-        let call = self.call(known, LimitAsk::Take { cost });
+        let call = self.call(own, LimitAsk::Take { cost });
         let answered = match shared.batcher.ask_timed(call, shared.request_end(None)).await {
             Ok(answered) => answered,
             Err(error) => return self.decide_without(cost, error),
         };
         let Limited::Taken { verdict, quota, settled } = answered.answer else {
-            return Err(self.refusal(&answered.answer, cost, known));
+            return Err(self.refusal(&answered.answer, cost, own));
         };
-        if known.quota != quota || !known.compared {
-            self.learn_by(cost, quota);
-        }
+        self.learn(cost, quota);
         if let Some(epoch) = epoch
             && settled
             && !verdict.allowed
         {
             self.local.remember(cost, verdict, answered.sent, answered.received, epoch);
         }
-        Ok(decision(verdict))
+        Ok(verdict.into())
     }
 
-    /// Returns the error that an answer other than a decision means.
-    pub(super) fn refusal(&self, limited: &Limited, cost: u64, known: Known) -> Error {
+    /// Returns the error that an answer other than a decision means; `own` is the quota in the
+    /// call.
+    pub(super) fn refusal(&self, limited: &Limited, cost: u64, own: ExactQuota) -> Error {
         match limited {
-            Limited::Mismatch { stored } => Error::mismatch("quota", known.quota, stored),
+            Limited::Mismatch { stored } => Error::mismatch("quota", own, stored),
             Limited::TooLarge { quota } => {
-                self.learn(*quota);
+                self.quota.learn(*quota);
                 let unexpected = || Error::invalid_argument("the cost is over the burst in force");
                 quota.check_cost(cost).err().unwrap_or_else(unexpected)
             }
@@ -215,11 +208,6 @@ impl LimiterState {
 /// Returns the duration in µs, at most [`MAX`].
 pub(super) fn limiter_micros(duration: Duration) -> u64 {
     micros(duration).min(MAX)
-}
-
-pub(super) fn decision(verdict: Verdict) -> Decision {
-    let retry_after = verdict.retry_after.map(Duration::from_micros);
-    Decision::new(verdict.limit, verdict.remaining, retry_after, Duration::from_micros(verdict.reset_after))
 }
 
 #[async_trait]
@@ -265,35 +253,24 @@ impl Limiter for LimiterHandle {
     }
 
     async fn quota(&self) -> Result<ExactQuota> {
-        let asked = self.handle.engine.shared.on(self.handle.ask_quota()).await;
-        asked.map_err(|error| self.handle.context("quota", error))
+        self.handle.on("quota", self.handle.ask_quota()).await
     }
 
     async fn set_quota(&self, quota: Quota) -> Result<()> {
         let handle = &self.handle;
-        handle.engine.shared.check_open().map_err(|error| handle.context("set_quota", error))?;
         let set = async {
             let quota = quota.validate()?;
-            handle.local.forget();
             let object = handle.object.clone();
             handle.engine.shared.steps.ask(SetQuota { object, quota }).await?;
-            handle.learn(quota);
+            handle.quota.learn(quota);
             Ok(())
         };
-        let set = handle.engine.shared.on(set).await;
-        handle.local.forget();
-        set.map_err(|error| handle.context("set_quota", error))
+        handle.change("set_quota", set).await
     }
 
     async fn reset(&self) -> Result<()> {
         let handle = &self.handle;
-        handle.engine.shared.check_open().map_err(|error| handle.context("reset", error))?;
-        let reset = async {
-            handle.local.forget();
-            handle.engine.shared.steps.ask(Reset { object: handle.object.clone() }).await
-        };
-        let reset = handle.engine.shared.on(reset).await;
-        handle.local.forget();
-        reset.map_err(|error| handle.context("reset", error))
+        let reset = Reset { object: handle.object.clone() };
+        handle.change("reset", handle.engine.shared.steps.ask(reset)).await
     }
 }

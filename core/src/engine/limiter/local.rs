@@ -14,7 +14,7 @@ use crate::{DecidedBy, Decision, Name, Ticket};
 const MAXIMUM_REFUSAL_TIME: Duration = Duration::from_millis(100);
 /// Maximum number of costs remembered for one name.
 const MAXIMUM_COSTS: usize = 4;
-/// Time for which the share of a name without a handle is kept.
+/// Retention of the share of a name without a handle.
 const SHARE_TIME: Duration = Duration::from_secs(60 * 60);
 /// Number of names from which on names without a handle are dropped.
 const NAMES: usize = 256;
@@ -34,7 +34,7 @@ pub(super) struct Local {
 struct Refusals {
     /// Number of times that the refusals were forgotten.
     epoch: u64,
-    known: Vec<Refusal>,
+    remembered: Vec<Refusal>,
 }
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Local {
     /// If none is remembered: the epoch to [`remember`](Self::remember) a new one with.
     pub(super) fn refused(&self, cost: u64) -> Result<Decision, u64> {
         let refusals = self.refusals();
-        let Some(refusal) = refusals.known.iter().find(|refusal| refusal.cost == cost) else {
+        let Some(refusal) = refusals.remembered.iter().find(|refusal| refusal.cost == cost) else {
             return Err(refusals.epoch);
         };
         let at = now();
@@ -94,18 +94,18 @@ impl Local {
         if refusals.epoch != epoch || until <= received {
             return;
         }
-        refusals.known.retain(|refusal| refusal.cost != cost);
-        if refusals.known.len() >= MAXIMUM_COSTS {
-            refusals.known.remove(0);
+        refusals.remembered.retain(|refusal| refusal.cost != cost);
+        if refusals.remembered.len() >= MAXIMUM_COSTS {
+            refusals.remembered.remove(0);
         }
-        refusals.known.push(Refusal { cost, verdict, received, until });
+        refusals.remembered.push(Refusal { cost, verdict, received, until });
     }
 
     /// Forgets all refusals, also those whose answers are still under way.
     pub(super) fn forget(&self) {
         let mut refusals = self.refusals();
         refusals.epoch += 1;
-        refusals.known.clear();
+        refusals.remembered.clear();
     }
 
     /// Uses this process's own bucket, which begins empty (L10). `ask` receives the bucket and its time in µs.
@@ -136,9 +136,10 @@ impl Local {
     }
 
     fn is_idle(&self, at: Instant) -> bool {
-        let asked = |refusals: &Refusals| refusals.known.iter().any(|refusal| refusal.until > at);
-        let kept = |share: &Share| share.used + SHARE_TIME > at;
-        !asked(&self.refusals()) && !self.share().as_ref().is_some_and(kept)
+        let is_remembered =
+            |refusals: &Refusals| refusals.remembered.iter().any(|refusal| refusal.until > at);
+        let is_recent = |share: &Share| share.used + SHARE_TIME > at;
+        !is_remembered(&self.refusals()) && !self.share().as_ref().is_some_and(is_recent)
     }
 }
 

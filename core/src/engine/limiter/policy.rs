@@ -5,13 +5,8 @@ use std::time::Duration;
 
 use super::handle::LimiterState;
 use crate::engine::timing::engine_now as now;
-use crate::limiter::Verdict;
+use crate::limiter::{ExactQuota, Verdict};
 use crate::{DecidedBy, Decision, Error, ErrorKind, OutagePolicy, Reservation, Result, Ticket};
-
-/// Returns whether an error says that the store is away. Every other error is an answer, or is final.
-pub(super) fn is_outage(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
-}
 
 impl LimiterState {
     /// Returns whether only the store can admit that cost: the policy is to fail, or the share's burst is smaller.
@@ -20,8 +15,30 @@ impl LimiterState {
             OutagePolicy::FailClosed => true,
             OutagePolicy::FailOpen => false,
             OutagePolicy::LocalShare(n) => {
-                let quota = self.known().quota;
+                let quota = self.quota.value();
                 cost <= quota.burst() && cost > quota.share(n).burst()
+            }
+        }
+    }
+
+    /// Returns what decides in place of the store: the quota of the call, and this process's share
+    /// of it, or `None` where every call is allowed.
+    ///
+    /// # Errors
+    /// `error` itself, if the policy is to fail or the cost is more than the share's burst.
+    fn stand_in(&self, cost: u64, error: Error) -> Result<(ExactQuota, Option<ExactQuota>)> {
+        if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) {
+            // It is an answer, or is final.
+            return Err(error);
+        }
+        let quota = self.quota.value();
+        quota.check_cost(cost)?;
+        match self.options.outage {
+            OutagePolicy::FailClosed => Err(error),
+            OutagePolicy::FailOpen => Ok((quota, None)),
+            OutagePolicy::LocalShare(n) => {
+                let share = quota.share(n);
+                if cost > share.burst() { Err(error) } else { Ok((quota, Some(share))) }
             }
         }
     }
@@ -33,66 +50,44 @@ impl LimiterState {
     /// Decides by the policy in place of the store.
     ///
     /// # Errors
-    /// `error` itself, if the policy is to fail or the cost is more than the share's burst.
+    /// As [`stand_in`](Self::stand_in).
     pub(super) fn decide_without(&self, cost: u64, error: Error) -> Result<Decision> {
-        if !is_outage(&error) {
-            return Err(error);
-        }
-        let quota = self.known().quota;
-        quota.check_cost(cost)?;
-        let verdict = match self.options.outage {
-            OutagePolicy::FailClosed => return Err(error),
-            OutagePolicy::FailOpen => Verdict {
-                allowed: true,
-                limit: quota.burst(),
-                remaining: quota.burst(),
-                retry_after: None,
-                reset_after: 0,
-            },
-            OutagePolicy::LocalShare(n) => {
-                let decide = self.local.ask_share(quota.share(n), |bucket, at| bucket.take(at, cost));
-                decide.map_err(|_| error)?
+        let (quota, share) = self.stand_in(cost, error)?;
+        let verdict = match share {
+            Some(share) => self.local.ask_share(share, |bucket, at| bucket.take(at, cost))?,
+            None => {
+                let (limit, remaining) = (quota.burst(), quota.burst());
+                Verdict { allowed: true, limit, remaining, retry_after: None, reset_after: 0 }
             }
         };
         self.note_decision();
-        Ok(Decision { decided_by: DecidedBy::OutagePolicy, ..super::handle::decision(verdict) })
+        Ok(Decision { decided_by: DecidedBy::OutagePolicy, ..verdict.into() })
     }
 
     /// Reserves by the policy in place of the store; `None` if the share has nothing within `max_wait`.
     ///
     /// # Errors
-    /// As [`decide_without`](Self::decide_without).
+    /// As [`stand_in`](Self::stand_in).
     pub(super) fn reserve_without(
         &self,
         cost: u64,
         max_wait: u64,
         error: Error,
     ) -> Result<Option<Reservation>> {
-        if !is_outage(&error) {
-            return Err(error);
-        }
-        let quota = self.known().quota;
-        quota.check_cost(cost)?;
+        let (_, share) = self.stand_in(cost, error)?;
         let (at, ticket) = (now(), Ticket::random());
-        let wait = match self.options.outage {
-            OutagePolicy::FailClosed => return Err(error),
-            OutagePolicy::FailOpen => 0,
-            OutagePolicy::LocalShare(n) => {
-                let share = quota.share(n);
-                let reserved = self.local.ask_share(share, |bucket, micros| {
-                    bucket.reserve(micros, ticket.as_u128(), cost, max_wait)
-                });
-                let Some(reserved) = reserved.map_err(|_| error)? else {
-                    self.note_decision();
-                    self.meter.decided_by_policy(false);
-                    return Ok(None);
-                };
-                reserved.wait
-            }
+        let wait = match share {
+            Some(share) => self.local.ask_share(share, |bucket, micros| {
+                let reserved = bucket.reserve(micros, ticket.as_u128(), cost, max_wait)?;
+                Result::Ok(reserved.map(|reserved| reserved.wait))
+            })?,
+            None => Some(0),
         };
         self.note_decision();
-        self.meter.decided_by_policy(true);
-        let ready_at = at.checked_add(Duration::from_micros(wait)).unwrap_or(at);
-        Ok(Some(Reservation::new(Arc::clone(&self.local) as _, ticket, cost, ready_at)))
+        self.meter.decided_by_policy(wait.is_some());
+        Ok(wait.map(|wait| {
+            let ready_at = at.checked_add(Duration::from_micros(wait)).unwrap_or(at);
+            Reservation::new(Arc::clone(&self.local) as _, ticket, cost, ready_at)
+        }))
     }
 }

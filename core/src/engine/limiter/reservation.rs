@@ -7,15 +7,13 @@ use tokio::time::Instant;
 
 use super::handle::LimiterState;
 use super::local::Local;
-use crate::clock::{sleep, sleep_until, timeout_at};
-use crate::engine::contained::{REQUEST_GRACE, unanswered};
+use crate::clock::{sleep_until, timeout_at};
+use crate::engine::contained::unanswered;
+use crate::engine::retrying::{Attempts, WaitLimit};
 use crate::engine::shared::EngineHandle;
 use crate::engine::timing::engine_now as now;
 use crate::spi::{Object, Refund, StepsExt};
 use crate::{ReservationBackend, Result, Ticket};
-
-/// Pause between two attempts of a cancel.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A reservation that a call under way makes. Dropped while its outcome is unknown, it queues the refund (C4); while it
 /// exists, closing the store object queues the refund.
@@ -67,16 +65,13 @@ impl LimiterState {
     async fn refund(&self, ticket: Ticket) -> Result<u64> {
         let end = self.engine.shared.request_end(None);
         let refund = Refund { object: self.object.clone(), ticket };
-        let mut last = unanswered();
+        let mut attempts = Attempts::within(WaitLimit::Until(end));
         loop {
-            let asked = self.engine.shared.steps.ask(refund.clone());
-            let Ok(answer) = timeout_at(end + REQUEST_GRACE, asked).await else { return Err(last) };
-            match answer {
-                Err(error) if error.kind().is_final() || now() + PAUSE >= end => return Err(error),
-                Err(error) => last = error,
+            let answer = timeout_at(end, self.engine.shared.steps.ask(refund.clone())).await;
+            match answer.unwrap_or_else(|_| Err(unanswered())) {
                 Ok(refunded) => return Ok(refunded),
+                Err(error) => attempts.ride_out(error).await?,
             }
-            sleep(PAUSE).await;
         }
     }
 }

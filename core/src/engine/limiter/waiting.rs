@@ -6,21 +6,20 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::handle::{LimiterState, limiter_micros};
-use super::policy::is_outage;
 use super::reservation::Claim;
 use crate::clock::now;
-use crate::clock::{sleep, sleep_until};
-use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::{ANSWER_GRACE, FIRST_PAUSE, MAXIMUM_PAUSE};
+use crate::engine::retrying::{Attempts, WaitLimit};
+use crate::engine::timing::ANSWER_GRACE;
 use crate::limiter::MAX;
 use crate::spi::{LimitAsk, Limited};
-use crate::{Error, ErrorKind, Reservation, Result, Ticket};
+use crate::{ErrorKind, Reservation, Result, Ticket};
 
 /// Later than any request ends.
 const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl LimiterState {
-    /// Requests a reservation from the store until `end`. The claim, already resolved, is kept by the caller.
+    /// Requests a reservation from the store until `end`. The claim is resolved, and stays until
+    /// the caller drops it.
     pub(super) async fn place(
         self: &Arc<Self>,
         cost: u64,
@@ -28,12 +27,12 @@ impl LimiterState {
         end: Instant,
     ) -> Result<(Option<Reservation>, Claim<'_>)> {
         self.engine.shared.check_open()?;
-        let known = self.known();
-        self.check_cost(cost, known)?;
+        self.check_cost(cost)?;
+        let own = self.quota.value();
         let ticket = Ticket::random();
         let max_wait = max_wait.min(MAX);
         let mut claim = Claim::sent(self, ticket, max_wait, end)?;
-        let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait });
+        let call = self.call(own, LimitAsk::Reserve { ticket, cost, max_wait });
         let answered = match self.engine.shared.batcher.ask_timed(call, end).await {
             Ok(answered) => answered,
             Err(error) => {
@@ -46,9 +45,9 @@ impl LimiterState {
         };
         let Limited::Reserved { place, quota } = answered.answer else {
             claim.resolved();
-            return Err(self.refusal(&answered.answer, cost, known));
+            return Err(self.refusal(&answered.answer, cost, own));
         };
-        self.learn_by(cost, quota);
+        self.learn(cost, quota);
         let Some(place) = place else {
             claim.resolved();
             return Ok((None, claim));
@@ -66,7 +65,7 @@ impl LimiterState {
     pub(super) async fn wait(self: &Arc<Self>, cost: u64, limit: Option<Duration>) -> Result<bool> {
         let wait_limit = limit.map_or(WaitLimit::Forever, WaitLimit::at_most);
         let mut max_wait = limit.map_or(MAX, limiter_micros);
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(wait_limit);
         loop {
             let error = match self.place(cost, max_wait, self.request_end(cost, wait_limit)).await {
                 Ok((None, _)) => return Ok(false),
@@ -89,8 +88,12 @@ impl LimiterState {
                 reservation.wait().await;
                 return Ok(true);
             }
-            self.ride_out(error, wait_limit, pause).await?;
-            pause = (pause * 2).min(MAXIMUM_PAUSE);
+            // A reservation whose outcome is unknown is not requested again: that could charge
+            // twice.
+            if error.kind() != ErrorKind::Unavailable {
+                return Err(error);
+            }
+            attempts.ride_out(error).await?;
         }
     }
 
@@ -103,27 +106,5 @@ impl LimiterState {
             WaitLimit::Forever => now() + NO_LIMIT,
         };
         if self.needs_store(cost) { all } else { all.min(one) }
-    }
-
-    /// Pauses before the next attempt while the store is away, or returns its error. A reservation whose outcome is unknown
-    /// is not requested again: that could charge twice.
-    async fn ride_out(&self, error: Error, wait_limit: WaitLimit, pause: Duration) -> Result<()> {
-        let over = match wait_limit {
-            WaitLimit::None => true,
-            WaitLimit::Until(end) => now() >= end,
-            WaitLimit::Forever => false,
-        };
-        if over || error.kind() == ErrorKind::Unknown || !is_outage(&error) {
-            return Err(error);
-        }
-        let pause = pause.mul_f64(rand::random_range(0.5..=1.0));
-        if let Some(end) = wait_limit.end()
-            && now() + pause >= end
-        {
-            sleep_until(end).await;
-            return Err(error);
-        }
-        sleep(pause).await;
-        Ok(())
     }
 }

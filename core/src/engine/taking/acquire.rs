@@ -6,12 +6,13 @@ use tokio::time::Instant;
 
 use crate::clock::now;
 use crate::clock::wait_until;
+use crate::engine::agreed::Agreed;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::lease_backend::LeaseBackend;
+use crate::engine::retrying::{Attempts, WaitLimit};
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
-use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::{ATTEMPTS, FIRST_PAUSE};
+use crate::engine::timing::ATTEMPTS;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::spi::{Acquire, Acquired, NO_LIMIT, Object, ParameterCheck};
 use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result};
@@ -27,12 +28,12 @@ pub(crate) struct Grant {
     pub(crate) epoch: u64,
 }
 
-/// One acquisition. `learn` receives the limit in force from every answer that contains it.
+/// One acquisition. `limit` is that of its handle.
 pub(crate) struct Acquisition<'a> {
     pub(crate) engine: &'a Arc<EngineHandle>,
     pub(crate) request: Acquire,
     pub(crate) wait_limit: WaitLimit,
-    pub(crate) learn: &'a (dyn Fn(u32) + Sync),
+    pub(crate) limit: &'a Agreed<u32>,
 }
 
 /// What to do after an answer.
@@ -56,7 +57,7 @@ impl Acquisition<'_> {
         let mut wake_up: Option<WakeUp> = None;
         let mut ambiguous = false;
         let mut late = 0;
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(self.wait_limit);
         let mut is_again = false;
         loop {
             if std::mem::replace(&mut is_again, true) {
@@ -65,35 +66,32 @@ impl Acquisition<'_> {
             let before = in_doubt.is_open();
             in_doubt.sent();
             let sent = now();
-            let error = match self.ask().await {
+            match self.ask().await {
                 Ok(answer) => match self.judge(answer, sent, ambiguous, &mut in_doubt)? {
-                    Next::Done(None) => return Ok(None),
-                    Next::Done(Some(grant)) => return Ok(Some((grant, in_doubt))),
+                    Next::Done(granted) => return Ok(granted.map(|grant| (grant, in_doubt))),
                     Next::Again => {
                         late += 1;
                         if late % ATTEMPTS == 0 {
-                            let error = Error::too_slow(self.request.lease, sent.elapsed());
-                            self.wait_limit.ride_out(error, &mut pause).await?;
+                            attempts.ride_out(Error::too_slow(self.request.lease, sent.elapsed())).await?;
                         }
-                        continue;
                     }
                     Next::Wait(queued) => {
-                        pause = FIRST_PAUSE;
+                        attempts.answered();
                         let wake_up = wake_up.get_or_insert_with(|| in_doubt.join(queued));
                         if !self.wait(wake_up).await {
                             return Ok(None);
                         }
-                        continue;
                     }
                 },
-                Err(error) => error,
-            };
-            if error.kind() == ErrorKind::Unknown {
-                ambiguous = true;
-            } else if !before {
-                in_doubt.resolved();
+                Err(error) => {
+                    if error.kind() == ErrorKind::Unknown {
+                        ambiguous = true;
+                    } else if !before {
+                        in_doubt.resolved();
+                    }
+                    attempts.ride_out(error).await?;
+                }
             }
-            self.wait_limit.ride_out(error, &mut pause).await?;
         }
     }
 
@@ -120,7 +118,7 @@ impl Acquisition<'_> {
         }
         match answer {
             Acquired::Granted { token, limit, epoch } => {
-                (self.learn)(limit);
+                self.limit.learn(limit);
                 // Too old to hand out (C6): requested again, the same ticket gets a lease of full length.
                 if now() > sent + self.request.lease.handout() {
                     return Ok(Next::Again);
@@ -128,7 +126,7 @@ impl Acquisition<'_> {
                 Ok(Next::Done(Some(Grant { token, sent, ambiguous, epoch })))
             }
             Acquired::Waiting { limit, epoch } => {
-                (self.learn)(limit);
+                self.limit.learn(limit);
                 Ok(if self.request.queue { Next::Wait(Queued { sent, epoch }) } else { Next::Done(None) })
             }
             // `close` cancelled it before this request arrived; no other caller knows the ticket.
@@ -139,7 +137,7 @@ impl Acquisition<'_> {
                 Err(Error::limit_mismatch(self.request.object.kind, given, stored))
             }
             Acquired::TooLarge { limit } => {
-                (self.learn)(limit);
+                self.limit.learn(limit);
                 Err(Error::over_limit(self.request.weight, limit))
             }
             Acquired::Overloaded => Err(Error::queue_full()),
@@ -165,10 +163,10 @@ pub(crate) async fn wait_for_room(
     object: &Object,
     wait_limit: WaitLimit,
 ) -> Result<()> {
-    let (shared, mut pause) = (&engine.shared, FIRST_PAUSE);
+    let (shared, mut attempts) = (&engine.shared, Attempts::within(wait_limit));
     while shared.is_full(object) {
         let no_room = Error::new(ErrorKind::Unavailable, "no room");
-        wait_limit.ride_out(no_room, &mut pause).await.map_err(|_| Error::too_many_in_doubt())?;
+        attempts.ride_out(no_room).await.map_err(|_| Error::too_many_in_doubt())?;
         shared.check_open()?;
     }
     Ok(())

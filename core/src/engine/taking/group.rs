@@ -1,4 +1,5 @@
-//! Wait groups of lease stores: a member is a hold; the engine's thread tells waiters of the end.
+//! Wait groups of lease stores: a member is a hold; the engine's thread wakes the waiters at the
+//! end.
 
 use std::time::Duration;
 
@@ -10,14 +11,13 @@ use crate::api::options::check_members;
 use crate::clock::now;
 use crate::clock::wait_until;
 use crate::engine::keeping::lease_backend::release_with_retry;
+use crate::engine::retrying::{Attempts, WaitLimit};
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::taking::acquire::{Grant, granted};
 use crate::engine::taking::handle::ObjectHandle;
-use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::FIRST_PAUSE;
 use crate::engine::waiting::generation_end::End;
 use crate::engine::waiting::group_waiters::Interest;
-use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
+use crate::engine::waiting::record_seen::RecordSeen;
 use crate::spi::{Ending, Kept, Look, Looked, MAX_SPLIT, Release, Split, StepsExt};
 use crate::{Detached, Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
 
@@ -38,12 +38,6 @@ impl WaitGroupHandle {
         Ok(Self { handle, record_seen: RecordSeen::default() })
     }
 
-    /// Does a call, and adds to its error what was called.
-    async fn on<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-        let done = self.handle.engine.shared.on(call).await;
-        done.map_err(|error| self.handle.context(operation, error))
-    }
-
     async fn add_one(&self, operation: &'static str, wait_limit: WaitLimit) -> Result<Option<Member>> {
         let Some((grant, in_doubt)) = self.handle.acquire(operation, 1, wait_limit).await? else {
             return Ok(None);
@@ -62,7 +56,7 @@ impl WaitGroupHandle {
             if count == 1 {
                 return Ok(vec![Member::new(self.handle.make_hold("add_many", &grant, in_doubt, 1)?)]);
             }
-            // Its lease ended before the split: no caller was told of it, so it is added again.
+            // Its lease ended before the split, and no caller has it: it is added again.
             if let Some(members) = self.split(&grant, in_doubt, count).await? {
                 return Ok(members);
             }
@@ -74,7 +68,7 @@ impl WaitGroupHandle {
     async fn split(&self, grant: &Grant, mut whole: InDoubt, count: u32) -> Result<Option<Vec<Member>>> {
         let lease = whole.lease;
         let mut parts = Parts::new(&self.handle, &whole, count);
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(WaitLimit::Forever);
         loop {
             let began = now();
             // What is too old to hand out (C6) is split off again, and its members get leases of full length.
@@ -87,7 +81,7 @@ impl WaitGroupHandle {
             if !parts.0.iter().any(|part| part.is_stale(lease)) {
                 break;
             }
-            WaitLimit::Forever.ride_out(Error::too_slow(lease, began.elapsed()), &mut pause).await?;
+            attempts.ride_out(Error::too_slow(lease, began.elapsed())).await?;
         }
         whole.resolved();
         let mut members = Vec::with_capacity(count as usize);
@@ -103,7 +97,7 @@ impl WaitGroupHandle {
 
     /// Splits a part off; `false` if the hold is gone.
     async fn split_off(&self, part: &mut Part) -> Result<bool> {
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(WaitLimit::Forever);
         loop {
             self.handle.engine.shared.check_open()?;
             part.in_doubt.iter_mut().for_each(InDoubt::sent);
@@ -120,7 +114,7 @@ impl WaitGroupHandle {
             }
             match split {
                 Ok(split) => return Ok(split),
-                Err(error) => WaitLimit::Forever.ride_out(error, &mut pause).await?,
+                Err(error) => attempts.ride_out(error).await?,
             }
         }
     }
@@ -133,7 +127,7 @@ impl WaitGroupHandle {
             let sent = now();
             let end = wait_limit.request_end(shared.request_end(None));
             let looked = shared.batcher.ask(look.clone(), end).await?;
-            if self.record_seen.check(&looked, sent)? {
+            if self.record_seen.check_answer(&looked, sent)? {
                 return Ok((looked, sent));
             }
         }
@@ -144,7 +138,7 @@ impl WaitGroupHandle {
         // Before a lock is taken, which a forked child must not do.
         self.handle.engine.shared.check_open()?;
         let mut interest = self.handle.engine.shared.group_waiters.join(&self.handle.object);
-        let mut pause = FIRST_PAUSE;
+        let mut attempts = Attempts::within(wait_limit);
         loop {
             let mut look = interest.look();
             look.watch = look.watch.filter(|_| !matches!(wait_limit, WaitLimit::None));
@@ -154,12 +148,12 @@ impl WaitGroupHandle {
                 Ok((looked, sent)) => {
                     return self.wait_for_end(&mut interest, &looked, sent, wait_limit).await;
                 }
-                Err(error) => wait_limit.ride_out(error, &mut pause).await?,
+                Err(error) => attempts.ride_out(error).await?,
             }
         }
     }
 
-    /// Waits until the engine's thread tells the end.
+    /// Waits until the engine's thread sees the end.
     async fn wait_for_end(
         &self,
         interest: &mut Interest<'_>,
@@ -177,8 +171,8 @@ impl WaitGroupHandle {
             End::Zero(outcome) => Ok(Some(*outcome)),
             End::Gone(looked, sent) => {
                 // The handle follows the record that exists now; another waiter may have made it do so already.
-                drop(self.record_seen.check(looked, *sent));
-                Err(state_lost())
+                drop(self.record_seen.check_answer(looked, *sent));
+                Err(RecordSeen::lost())
             }
             End::Refused(error) => Err(error.replicate()),
             End::Closed => Err(Error::closed()),
@@ -250,7 +244,7 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn add_many(&self, count: u32) -> Result<Vec<Member>> {
-        self.on("add_many", self.add_all(count)).await
+        self.handle.on("add_many", self.add_all(count)).await
     }
 
     async fn try_add(&self) -> Result<Option<Member>> {
@@ -268,22 +262,22 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn done(&self, ticket: Ticket) -> Result<()> {
-        self.on("done", self.finish(ticket)).await
+        self.handle.on("done", self.finish(ticket)).await
     }
 
     async fn wait(&self) -> Result<Outcome> {
-        self.on("wait", self.wait_for_zero(WaitLimit::Forever)).await.and_then(granted)
+        self.handle.on("wait", self.wait_for_zero(WaitLimit::Forever)).await.and_then(granted)
     }
 
     async fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>> {
-        self.on("wait_for", self.wait_for_zero(WaitLimit::at_most(timeout))).await
+        self.handle.on("wait_for", self.wait_for_zero(WaitLimit::at_most(timeout))).await
     }
 
     async fn count(&self) -> Result<u64> {
         let object = self.handle.object.clone();
         let hint = self.handle.engine.shared.group_waiters.hint(&object);
         let look = Look { object, watch: None, hint };
-        let (looked, _) = self.on("count", self.look(&look, WaitLimit::None)).await?;
+        let (looked, _) = self.handle.on("count", self.look(&look, WaitLimit::None)).await?;
         Ok(looked.count)
     }
 

@@ -6,20 +6,19 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::api::options::check_count;
+use crate::engine::agreed::Agreed;
 use crate::engine::keeping::lease_backend::move_hold;
+use crate::engine::retrying::WaitLimit;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
 use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, wait_for_room};
-use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::taking::wait_record::WaitRecord;
 use crate::observe::audit::ForcedRelease;
 use crate::observe::events::LossCause;
 use crate::observe::metering::Meter;
 use crate::spi::{
-    Acquire, Ask, Attach, Attached, Force, ForceRelease, Inspect, NO_LIMIT, Object, ParameterCheck, Purpose,
-    StepsExt, Total, Usage,
+    Acquire, Ask, Attach, Attached, Force, ForceRelease, Inspect, NO_LIMIT, Object, Purpose, StepsExt, Total, Usage,
 };
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
 /// One caller's handle of a mutex, a semaphore or a wait group.
@@ -28,12 +27,8 @@ pub(crate) struct ObjectHandle {
     pub(crate) engine: Arc<EngineHandle>,
     pub(crate) object: Object,
     options: HoldOptions,
-    on_mismatch: OnMismatch,
+    pub(crate) limit: Agreed<u32>,
     purpose: Purpose,
-    /// The limit in the last answer; the handle follows the store (C20).
-    limit: AtomicU32,
-    /// The store has compared the limit once.
-    compared: AtomicBool,
     meter: Meter,
 }
 
@@ -50,10 +45,8 @@ impl ObjectHandle {
             meter: Meter::new(engine.shared.store(), object.kind, &object.name),
             object,
             options,
-            on_mismatch,
+            limit: Agreed::new(limit, on_mismatch),
             purpose: Purpose::default(),
-            limit: AtomicU32::new(limit),
-            compared: AtomicBool::new(false),
         }
     }
 
@@ -62,32 +55,27 @@ impl ObjectHandle {
         Self { purpose, ..self }
     }
 
-    pub(crate) fn learn(&self, limit: u32) {
-        self.limit.store(limit, Ordering::Relaxed);
-        self.compared.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn known_limit(&self) -> u32 {
-        self.limit.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
     }
 
+    /// Makes a call, and adds to its error what was called.
+    pub(crate) async fn on<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        self.engine.shared.on(call).await.map_err(|error| self.context(operation, error))
+    }
+
     fn request(&self, weight: u32, queue: bool) -> Result<Acquire> {
-        let check = if self.compared.load(Ordering::Relaxed) {
-            ParameterCheck::Follow
-        } else {
-            ParameterCheck::First(self.on_mismatch)
-        };
         Ok(Acquire {
             object: self.object.clone(),
             ticket: Ticket::random(),
             weight,
             lease: self.options.first_lease()?,
-            limit: self.known_limit(),
-            check,
+            limit: self.limit.value(),
+            check: self.limit.check(true),
             queue,
             max_waiters: self.options.max_waiters,
             label: self.options.label.clone(),
@@ -118,14 +106,15 @@ impl ObjectHandle {
         let acquired = Box::pin(async move {
             let what = if self.object.kind == Kind::WaitGroup { "members" } else { "permits" };
             check_count(what, weight)?;
-            let limit = self.known_limit();
-            if weight > limit && !self.follows() {
+            // Before a lock is taken, which a forked child must not do.
+            self.engine.shared.check_process()?;
+            let limit = self.limit.value();
+            if weight > limit && !self.limit.follows() {
                 return Err(Error::over_limit(weight, limit));
             }
             let request = self.request(weight, !matches!(wait_limit, WaitLimit::None))?;
-            let learn = |limit| self.learn(limit);
-            let acquisition = Acquisition { engine: &self.engine, request, wait_limit, learn: &learn };
-            let record = WaitRecord::begin(self, operation, wait_limit, recorded);
+            let acquisition = Acquisition { engine: &self.engine, request, wait_limit, limit: &self.limit };
+            let record = WaitRecord::begin(&self.engine, &self.object, operation, wait_limit, recorded);
             let granted = acquisition.run().await;
             let waited = record.end(&granted);
             if let Ok(granted) = &granted {
@@ -162,11 +151,6 @@ impl ObjectHandle {
         acquired.map(|(grant, in_doubt)| self.make_hold(operation, &grant, in_doubt, weight)).transpose()
     }
 
-    /// Returns whether the store's limit may differ from the one that this handle knows.
-    fn follows(&self) -> bool {
-        self.compared.load(Ordering::Relaxed) || self.on_mismatch == OnMismatch::Adopt
-    }
-
     /// Takes a detached hold over; also returns the epoch of a wait group's record.
     pub(crate) async fn take_over(&self, detached: &Detached) -> Result<(Hold, u64)> {
         let taken = async {
@@ -185,7 +169,7 @@ impl ObjectHandle {
             let grant = Grant { token, sent: moved.sent, ambiguous: true, epoch };
             Ok((into_hold(&grant, in_doubt, &self.options, weight)?, epoch))
         };
-        self.engine.shared.on(taken).await.map_err(|error| self.context("attach", error))
+        self.on("attach", taken).await
     }
 
     /// Checks that this object can have the detached hold (C24).
@@ -200,12 +184,8 @@ impl ObjectHandle {
 
     /// Sends a request about the object that leaves alone.
     pub(crate) async fn ask<A: Ask>(&self, operation: &'static str, request: A) -> Result<A::Answer> {
-        let shared = &self.engine.shared;
-        let answer = match shared.check_open() {
-            Ok(()) => shared.on(shared.steps.ask(request)).await,
-            Err(error) => Err(error),
-        };
-        answer.map_err(|error| self.context(operation, error))
+        self.engine.shared.check_open().map_err(|error| self.context(operation, error))?;
+        self.on(operation, self.engine.shared.steps.ask(request)).await
     }
 
     pub(crate) async fn inspect(&self) -> Result<Inspection> {

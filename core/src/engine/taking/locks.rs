@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::api::options::check_count;
+use crate::engine::retrying::WaitLimit;
 use crate::engine::taking::acquire::granted;
 use crate::engine::taking::handle::ObjectHandle;
-use crate::engine::taking::wait_limit::WaitLimit;
 use crate::spi::{Force, Resize};
 use crate::{Detached, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
 
@@ -86,7 +86,7 @@ impl Semaphore for Permits {
 
     async fn available(&self) -> Result<u32> {
         let usage = self.0.usage("available").await?;
-        let limit = usage.limit.unwrap_or_else(|| self.0.known_limit());
+        let limit = usage.limit.unwrap_or_else(|| self.0.limit.value());
         let used = u32::try_from(usage.weight).unwrap_or(u32::MAX);
         Ok(limit.saturating_sub(used))
     }
@@ -94,7 +94,7 @@ impl Semaphore for Permits {
     async fn resize(&self, permits: u32) -> Result<()> {
         check_count("permits", permits).map_err(|error| self.0.context("resize", error))?;
         self.0.ask("resize", Resize { object: self.0.object.clone(), limit: permits }).await?;
-        self.0.learn(permits);
+        self.0.limit.learn(permits);
         Ok(())
     }
 

@@ -4,5 +4,4 @@ pub(in crate::engine) mod acquire;
 pub(in crate::engine) mod group;
 pub(in crate::engine) mod handle;
 pub(in crate::engine) mod locks;
-pub(in crate::engine) mod wait_limit;
 pub(in crate::engine) mod wait_record;

@@ -7,14 +7,16 @@ use tracing::Span;
 
 use crate::Result;
 use crate::clock::now;
-use crate::engine::taking::handle::ObjectHandle;
-use crate::engine::taking::wait_limit::WaitLimit;
+use crate::engine::retrying::WaitLimit;
+use crate::engine::shared::EngineHandle;
 use crate::observe::events::{EndedWait, WaitOutcome};
+use crate::spi::Object;
 
 /// An acquisition under way. One that is dropped was cancelled.
 #[derive(Debug)]
 pub(crate) struct WaitRecord<'a> {
-    handle: &'a ObjectHandle,
+    engine: &'a EngineHandle,
+    object: &'a Object,
     operation: &'static str,
     wait_limit: WaitLimit,
     began: Instant,
@@ -25,12 +27,13 @@ pub(crate) struct WaitRecord<'a> {
 
 impl<'a> WaitRecord<'a> {
     pub(crate) fn begin(
-        handle: &'a ObjectHandle,
+        engine: &'a EngineHandle,
+        object: &'a Object,
         operation: &'static str,
         wait_limit: WaitLimit,
         span: Span,
     ) -> Self {
-        Self { handle, operation, wait_limit, began: now(), span, outcome: WaitOutcome::Cancelled }
+        Self { engine, object, operation, wait_limit, began: now(), span, outcome: WaitOutcome::Cancelled }
     }
 
     /// Records how the acquisition ended; returns how long it took.
@@ -47,7 +50,7 @@ impl<'a> WaitRecord<'a> {
 
 impl Drop for WaitRecord<'_> {
     fn drop(&mut self) {
-        let (shared, object) = (&self.handle.engine.shared, &self.handle.object);
+        let (shared, object) = (&self.engine.shared, self.object);
         let ended = EndedWait {
             store: shared.store(),
             namespace: &shared.namespace,
@@ -61,6 +64,6 @@ impl Drop for WaitRecord<'_> {
         if let Some(error) = self.outcome.error_type() {
             self.span.record("error.type", error);
         }
-        ended.record(self.handle.engine.slow_wait);
+        ended.record(self.engine.slow_wait);
     }
 }

@@ -42,7 +42,7 @@ struct LastAnswer {
 }
 
 impl Default for LastAnswer {
-    /// The caller has just been told that the generation is open.
+    /// The store has just answered the caller that the generation is open.
     fn default() -> Self {
         Self { at: now(), error: None }
     }
@@ -53,7 +53,7 @@ impl GenerationEnd {
         self.last_answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells all waiters the end.
+    /// Sets the end, and wakes all waiters.
     pub(crate) fn set(&self, end: End) {
         // The first end counts.
         drop(self.end.set(end));

@@ -1,7 +1,8 @@
 //! The callers of this process that wait for wait groups to reach zero: one entry per generation, whatever the number of
 //! callers (C15).
 //!
-//! A caller's first look is its own. While the generation is open, the engine's thread looks for all callers and tells them.
+//! A caller's first look is its own. While the generation is open, the engine's thread looks for
+//! all callers, and wakes them at its end.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -41,36 +42,38 @@ struct WatchedGeneration {
 
 #[derive(Debug)]
 struct WaitedGroup {
-    hint: Ticket,
+    object: Object,
     callers: usize,
     /// Number of hints that arrived.
     hints: u64,
     generations: Vec<WatchedGeneration>,
 }
 
-impl WaitedGroup {
-    fn due_looks<'a>(&'a self, object: &'a Object) -> impl Iterator<Item = DueLook> + 'a {
-        self.generations.iter().map(|watched| {
-            let watch = Some(watched.generation);
-            DueLook { look: Look { object: object.clone(), watch, hint: self.hint }, epoch: watched.epoch }
-        })
-    }
-}
-
 #[derive(Debug, Default)]
 struct Inner {
-    groups: HashMap<Object, WaitedGroup>,
-    hints: HashMap<Ticket, Object>,
+    /// By their hints.
+    groups: HashMap<Ticket, WaitedGroup>,
     /// Groups named by a hint.
-    due: HashSet<Object>,
-    /// Number of generations with waiters, over all groups.
-    generations: usize,
+    due: HashSet<Ticket>,
     /// When the next look at all generations is due.
     next: Option<Instant>,
     closed: bool,
 }
 
 impl Inner {
+    fn has_generations(&self) -> bool {
+        self.groups.values().any(|group| !group.generations.is_empty())
+    }
+
+    fn looks_at(&self, hint: Ticket) -> impl Iterator<Item = DueLook> {
+        self.groups.get(&hint).into_iter().flat_map(move |group| {
+            group.generations.iter().map(move |watched| {
+                let (object, watch) = (group.object.clone(), Some(watched.generation));
+                DueLook { look: Look { object, watch, hint }, epoch: watched.epoch }
+            })
+        })
+    }
+
     /// Makes the look at all generations due at `at`, or earlier.
     fn look_by(&mut self, at: Instant) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
@@ -91,7 +94,7 @@ pub(crate) struct GroupWaiters {
 }
 
 impl GroupWaiters {
-    /// `wake_source` is told which groups have waiters.
+    /// `wake_source` learns which groups have waiters.
     pub(crate) fn new(wake_source: Option<Arc<dyn WakeSource>>) -> Self {
         Self { wake_source, ..Self::default() }
     }
@@ -100,7 +103,7 @@ impl GroupWaiters {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the source of wake-ups whether the group has waiters.
+    /// Passes on to the source of wake-ups whether the group has waiters.
     fn waited_for(&self, object: &Object, waited_for: bool) {
         if let Some(wake_source) = &self.wake_source {
             wake_source.watch(object, waited_for);
@@ -120,33 +123,29 @@ impl GroupWaiters {
     pub(crate) fn join<'a>(&'a self, object: &'a Object) -> Interest<'a> {
         let hint = self.hint(object);
         let mut inner = self.inner();
-        let group = inner.groups.entry(object.clone()).or_insert_with(|| WaitedGroup {
-            hint,
+        let group = inner.groups.entry(hint).or_insert_with(|| WaitedGroup {
+            object: object.clone(),
             callers: 0,
             hints: 0,
             generations: Vec::new(),
         });
         group.callers += 1;
-        let hints = group.hints;
-        inner.hints.insert(hint, object.clone());
-        Interest { group_waiters: self, object, hint, hints, generation_end: None }
+        Interest { group_waiters: self, object, hint, hints: group.hints, generation_end: None }
     }
 
     /// Delivers a hint; `false` if it is not that of a wait group.
     pub(crate) fn wake(&self, hint: Ticket) -> bool {
         let mut inner = self.inner();
-        let Some(object) = inner.hints.get(&hint).cloned() else { return false };
-        if let Some(group) = inner.groups.get_mut(&object) {
-            group.hints += 1;
-        }
-        inner.due.insert(object);
+        let Some(group) = inner.groups.get_mut(&hint) else { return false };
+        group.hints += 1;
+        inner.due.insert(hint);
         drop(inner);
         self.changed.notify_one();
         true
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.inner().generations == 0
+        !self.inner().has_generations()
     }
 
     /// Returns the looks that are due now: at all generations if that is due, otherwise at the groups that hints named.
@@ -155,11 +154,10 @@ impl GroupWaiters {
         let mut inner = self.inner();
         let due = std::mem::take(&mut inner.due);
         if inner.next.is_some_and(|next| next <= at) {
-            inner.next = (inner.generations > 0).then(|| at + POLL_INTERVAL);
-            return inner.groups.iter().flat_map(|(object, group)| group.due_looks(object)).collect();
+            inner.next = inner.has_generations().then(|| at + POLL_INTERVAL);
+            return inner.groups.keys().flat_map(|hint| inner.looks_at(*hint)).collect();
         }
-        let named = due.iter().filter_map(|object| inner.groups.get(object).map(|group| (object, group)));
-        named.flat_map(|(object, group)| group.due_looks(object)).collect()
+        due.into_iter().flat_map(|hint| inner.looks_at(hint)).collect()
     }
 
     /// Returns when the look at all generations is due.
@@ -170,7 +168,7 @@ impl GroupWaiters {
     /// Applies the answer to a look sent at `sent`.
     pub(crate) fn looked(&self, asked: &DueLook, answer: Result<Looked>, sent: Instant) {
         let mut inner = self.inner();
-        let Some(group) = inner.groups.get_mut(&asked.look.object) else { return };
+        let Some(group) = inner.groups.get_mut(&asked.look.hint) else { return };
         let key = (asked.epoch, asked.look.watch);
         let found =
             group.generations.iter().position(|watched| (watched.epoch, Some(watched.generation)) == key);
@@ -202,7 +200,6 @@ impl GroupWaiters {
         if group.generations.is_empty() {
             self.waited_for(&asked.look.object, false);
         }
-        inner.generations -= 1;
         drop(inner);
         watched.generation_end.set(end);
     }
@@ -211,10 +208,9 @@ impl GroupWaiters {
     pub(crate) fn close(&self) {
         let mut inner = self.inner();
         inner.closed = true;
-        inner.generations = 0;
-        for (object, group) in &mut inner.groups {
+        for group in inner.groups.values_mut() {
             if !group.generations.is_empty() {
-                self.waited_for(object, false);
+                self.waited_for(&group.object, false);
             }
             group.generations.drain(..).for_each(|watched| watched.generation_end.set(End::Closed));
         }
@@ -235,7 +231,7 @@ pub(crate) struct Interest<'a> {
 impl Interest<'_> {
     /// Returns the first look. Hints that arrive from now on count.
     pub(crate) fn look(&mut self) -> Look {
-        if let Some(group) = self.group_waiters.inner().groups.get(self.object) {
+        if let Some(group) = self.group_waiters.inner().groups.get(&self.hint) {
             self.hints = group.hints;
         }
         Look { object: self.object.clone(), watch: Some(0), hint: self.hint }
@@ -250,7 +246,7 @@ impl Interest<'_> {
             generation_end.set(End::Closed);
             return generation_end;
         }
-        let Some(group) = inner.groups.get_mut(self.object) else { return generation_end };
+        let Some(group) = inner.groups.get_mut(&self.hint) else { return generation_end };
         let key = (looked.epoch, looked.generation);
         let found = group.generations.iter_mut().find(|watched| (watched.epoch, watched.generation) == key);
         let generation_end = if let Some(watched) = found {
@@ -267,12 +263,11 @@ impl Interest<'_> {
                 self.group_waiters.waited_for(self.object, true);
             }
             group.generations.push(watched);
-            inner.generations += 1;
             generation_end
         };
         self.generation_end = Some(Arc::clone(&generation_end));
         if group.hints != self.hints {
-            inner.due.insert(self.object.clone());
+            inner.due.insert(self.hint);
         }
         let pause = looked.next.map_or(POLL_INTERVAL, |next| POLL_INTERVAL.min(next + AFTER_EXPIRY));
         let before = inner.next;
@@ -288,7 +283,7 @@ impl Drop for Interest<'_> {
     fn drop(&mut self) {
         let mut guard = self.group_waiters.inner();
         let inner = &mut *guard;
-        let Some(group) = inner.groups.get_mut(self.object) else { return };
+        let Some(group) = inner.groups.get_mut(&self.hint) else { return };
         let own = |watched: &WatchedGeneration| {
             self.generation_end
                 .as_ref()
@@ -298,7 +293,6 @@ impl Drop for Interest<'_> {
             group.generations[index].callers -= 1;
             if group.generations[index].callers == 0 {
                 group.generations.swap_remove(index);
-                inner.generations -= 1;
                 if group.generations.is_empty() {
                     self.group_waiters.waited_for(self.object, false);
                 }
@@ -306,8 +300,7 @@ impl Drop for Interest<'_> {
         }
         group.callers -= 1;
         if group.callers == 0 {
-            inner.groups.remove(self.object);
-            inner.hints.remove(&self.hint);
+            inner.groups.remove(&self.hint);
         }
     }
 }

@@ -16,7 +16,7 @@ const SLACK: Duration = Duration::from_millis(20);
 pub(crate) struct Round {
     /// The objects to poll.
     pub(crate) polls: Vec<Object>,
-    /// The objects whose places are only kept.
+    /// The objects whose waiters only give a sign of life.
     pub(crate) places: Vec<Object>,
     /// Whether it is a sign of life of all waiters of the lane.
     pub(crate) is_sign: bool,
@@ -39,8 +39,8 @@ impl PollSchedule {
     /// Forgets all objects but these.
     pub(crate) fn retain(&mut self, objects: &[Object]) {
         if self.polls.len() > objects.len() {
-            let known: HashSet<&Object> = objects.iter().collect();
-            self.polls.retain(|object, _| known.contains(object));
+            let waited_for: HashSet<&Object> = objects.iter().collect();
+            self.polls.retain(|object, _| waited_for.contains(object));
         }
     }
 

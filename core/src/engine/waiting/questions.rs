@@ -1,5 +1,6 @@
-//! The questions that the engine's thread asks for those who wait: polls for waiters, looks for those who wait for the end of a
-//! wait group. Each lane is asked by a task of its own, so that a server that is silent delays its own waiters alone (C27).
+//! The questions that the engine's thread asks for waiting callers: polls for those of a queue,
+//! looks for those of a wait group. Each lane is asked by a task of its own, so that a server that
+//! is silent delays its own waiters alone (C27).
 
 use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;

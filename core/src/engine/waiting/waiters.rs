@@ -1,6 +1,6 @@
 //! The waiters of this process, by object, and the delivery of wake-ups to them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub(crate) type WakeUp = Arc<Notify>;
 
 #[derive(Debug)]
 struct WaitedObject {
-    tickets: HashSet<Ticket>,
-    /// The epoch of the record that the tickets queue in, as far as is known.
+    wake_ups: HashMap<Ticket, WakeUp>,
+    /// The epoch of the record that the waiters queue in, in the last answer.
     epoch: u64,
     /// The shortest lease among the waiters: if the store does not hear of them for that long, they may lose their places.
     shortest_lease: Duration,
@@ -29,11 +29,15 @@ struct WaitedObject {
 }
 
 impl WaitedObject {
+    fn wake_all(&self) {
+        self.wake_ups.values().for_each(|wake_up| wake_up.notify_one());
+    }
+
     /// Returns whether the store may have heard nothing of these waiters for as long as it keeps their places. The request
     /// answered at `answered` was executed at that moment at the latest, the previous one when it was sent at the earliest.
     fn may_have_lost_places(&self, answered: Instant) -> bool {
-        let kept = self.shortest_lease.max(LIVENESS) * 98 / 100;
-        answered.saturating_duration_since(self.heard) > kept
+        let retention = self.shortest_lease.max(LIVENESS) * 98 / 100;
+        answered.saturating_duration_since(self.heard) > retention
     }
 }
 
@@ -48,9 +52,10 @@ pub(crate) struct Queued {
 
 #[derive(Debug, Default)]
 struct Inner {
-    wake_ups: HashMap<Ticket, (WakeUp, Object)>,
     objects: HashMap<Object, WaitedObject>,
-    /// The acquisitions under way that may queue, and whether a hint arrived before they were told to wait.
+    waiting: HashMap<Ticket, Object>,
+    /// The acquisitions under way that may queue, and whether a hint arrived before the answer that
+    /// they queue.
     asking: HashMap<Ticket, bool>,
     closed: bool,
 }
@@ -59,18 +64,11 @@ struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     inner: Mutex<Inner>,
-    /// Told which objects have waiters.
+    /// Learns which objects have waiters.
     wake_source: Option<Arc<dyn WakeSource>>,
     /// Notified when the first waiter joins: one for each of the two loops that sleep while there are none.
     pub(crate) to_poll: Notify,
     pub(crate) to_listen: Notify,
-}
-
-impl Inner {
-    fn wake(&self, tickets: &[Ticket]) {
-        let wake_ups = tickets.iter().filter_map(|ticket| self.wake_ups.get(ticket));
-        wake_ups.for_each(|(wake_up, _)| wake_up.notify_one());
-    }
 }
 
 /// Of the time after which a store calls a process silent, what may pass unheard by this process's own clock.
@@ -81,7 +79,7 @@ impl Waiters {
         Self { wake_source, ..Self::default() }
     }
 
-    /// Tells the source of wake-ups, with the lock held, so that it is told of changes in order.
+    /// Called with the lock held, so that the source of wake-ups learns of changes in their order.
     fn watch(&self, object: &Object, waited_for: bool) {
         if let Some(wake_source) = &self.wake_source {
             wake_source.watch(object, waited_for);
@@ -111,18 +109,19 @@ impl Waiters {
         if inner.closed || inner.asking.get(&ticket) == Some(&true) {
             wake_up.notify_one();
         }
-        let first = inner.wake_ups.is_empty();
-        inner.wake_ups.insert(ticket, (Arc::clone(&wake_up), object.clone()));
+        let first = inner.waiting.is_empty();
+        inner.waiting.insert(ticket, object.clone());
         let watched = inner.objects.entry(object.clone()).or_insert_with(|| {
             self.watch(object, true);
-            WaitedObject { tickets: HashSet::new(), epoch, shortest_lease, heard: sent, unknown: Vec::new() }
+            let (wake_ups, unknown) = (HashMap::new(), Vec::new());
+            WaitedObject { wake_ups, epoch, shortest_lease, heard: sent, unknown }
         });
-        let is_new_record = watched.epoch != epoch;
+        if watched.epoch != epoch {
+            watched.wake_all();
+        }
         watched.epoch = epoch;
-        let before = if is_new_record { watched.tickets.iter().copied().collect() } else { Vec::new() };
-        watched.tickets.insert(ticket);
+        watched.wake_ups.insert(ticket, Arc::clone(&wake_up));
         watched.shortest_lease = watched.shortest_lease.min(shortest_lease);
-        inner.wake(&before);
         drop(inner);
         if first {
             self.to_poll.notify_one();
@@ -134,10 +133,10 @@ impl Waiters {
     pub(crate) fn leave(&self, ticket: Ticket) {
         let mut inner = self.inner();
         inner.asking.remove(&ticket);
-        let Some((_, object)) = inner.wake_ups.remove(&ticket) else { return };
+        let Some(object) = inner.waiting.remove(&ticket) else { return };
         if let Some(watched) = inner.objects.get_mut(&object) {
-            watched.tickets.remove(&ticket);
-            if watched.tickets.is_empty() {
+            watched.wake_ups.remove(&ticket);
+            if watched.wake_ups.is_empty() {
                 inner.objects.remove(&object);
                 self.watch(&object, false);
             }
@@ -145,18 +144,19 @@ impl Waiters {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.inner().wake_ups.len()
+        self.inner().waiting.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.inner().wake_ups.is_empty()
+        self.inner().waiting.is_empty()
     }
 
     /// Delivers a hint. It may be early or late.
     pub(crate) fn wake(&self, ticket: Ticket) {
         let mut inner = self.inner();
-        if let Some((wake_up, _)) = inner.wake_ups.get(&ticket) {
-            wake_up.notify_one();
+        let object = inner.waiting.get(&ticket);
+        if let Some(watched) = object.and_then(|object| inner.objects.get(object)) {
+            watched.wake_ups.get(&ticket).into_iter().for_each(|wake_up| wake_up.notify_one());
         } else if let Some(hinted) = inner.asking.get_mut(&ticket) {
             *hinted = true;
         }
@@ -171,22 +171,13 @@ impl Waiters {
     /// Wakes all waiters and returns them.
     pub(crate) fn wake_all(&self) -> Vec<(Object, Ticket)> {
         let inner = self.inner();
-        inner
-            .wake_ups
-            .iter()
-            .map(|(ticket, (wake_up, object))| {
-                wake_up.notify_one();
-                (object.clone(), *ticket)
-            })
-            .collect()
+        inner.objects.values().for_each(WaitedObject::wake_all);
+        inner.waiting.iter().map(|(ticket, object)| (object.clone(), *ticket)).collect()
     }
 
     /// Wakes the waiters of an object.
     pub(crate) fn wake_object(&self, object: &Object) {
-        let inner = self.inner();
-        if let Some(watched) = inner.objects.get(object) {
-            inner.wake(&watched.tickets.iter().copied().collect::<Vec<_>>());
-        }
+        self.inner().objects.get(object).into_iter().for_each(WaitedObject::wake_all);
     }
 
     /// Returns the objects that have waiters.
@@ -207,8 +198,7 @@ impl Waiters {
         }
         if watched.may_have_lost_places(answered) {
             watched.heard = sent;
-            let all: Vec<Ticket> = watched.tickets.iter().copied().collect();
-            inner.wake(&all);
+            watched.wake_all();
         }
         true
     }
@@ -223,17 +213,19 @@ impl Waiters {
         let answered = now();
         let mut inner = self.inner();
         let unknown =
-            |ticket: &&Ticket| !inner.wake_ups.contains_key(ticket) && !inner.asking.contains_key(ticket);
+            |ticket: &&Ticket| !inner.waiting.contains_key(ticket) && !inner.asking.contains_key(ticket);
         let unknown: Vec<Ticket> = polled.ready.iter().filter(unknown).copied().collect();
         let Some(watched) = inner.objects.get_mut(object) else { return Vec::new() };
-        let all = watched.may_have_lost_places(answered) || watched.epoch != polled.epoch;
+        if watched.may_have_lost_places(answered) || watched.epoch != polled.epoch {
+            watched.wake_all();
+        } else {
+            let ready = polled.ready.iter().filter_map(|ticket| watched.wake_ups.get(ticket));
+            ready.for_each(|wake_up| wake_up.notify_one());
+        }
         watched.epoch = polled.epoch;
         watched.heard = sent;
         let orphaned = unknown.iter().filter(|ticket| watched.unknown.contains(ticket)).copied().collect();
         watched.unknown = unknown;
-        let woken: Vec<Ticket> =
-            if all { watched.tickets.iter().copied().collect() } else { polled.ready.clone() };
-        inner.wake(&woken);
         orphaned
     }
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::clock::{Instant, now, sleep};
+use crate::engine::retrying::Pauses;
 use crate::spi::{Answers, LimitAsk, ParameterCheck, Request, Response, Steps};
 
 /// Time for which a store keeps its answer: later a copy of the batch could be charged again, or find its own items.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// Time after which the batch is not sent again.
 const RETRY_TIME: Duration = Duration::from_secs(55);
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const MAXIMUM_PAUSE: Duration = Duration::from_millis(400);
 
 /// Sends a batch that is to be answered by `end`. `waits` tells whether the caller of an entry still waits for its answer; nobody waits
 /// longer than until `give_up`, if there is one.
@@ -29,18 +28,16 @@ pub(super) async fn send(
     }
     let latest = give_up.map_or(sent + ANSWER_TIME, |give_up| give_up.min(sent + ANSWER_TIME));
     let give_up = latest.min(sent + RETRY_TIME);
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Pauses::new();
     loop {
         let waited_for = |(index, answer)| in_doubt(answer) && waits(index);
         if !answers.iter().enumerate().any(waited_for) {
             return answers;
         }
-        let jittered = pause.mul_f64(rand::random_range(0.5..=1.0));
-        sleep(jittered.min(give_up.saturating_duration_since(now()))).await;
+        sleep(pauses.next().min(give_up.saturating_duration_since(now()))).await;
         if now() >= give_up {
             return answers;
         }
-        pause = (pause * 2).min(MAXIMUM_PAUSE);
         let is_open: Vec<bool> = batch
             .iter_mut()
             .zip(&answers)
@@ -87,6 +84,7 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
+    use crate::engine::timing::MAXIMUM_PAUSE;
     use crate::spi::{Decide, Lane, Object, RequestId, refused};
     use crate::{Error, ErrorKind, Kind, Name, Quota};
 
