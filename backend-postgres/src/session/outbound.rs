@@ -70,22 +70,8 @@ impl Outbound {
         self.sessions.values().filter_map(|session| session.pid)
     }
 
-    pub(super) fn pid(&self, id: SessionId) -> Option<i32> {
-        self.sessions.get(&id)?.pid
-    }
-
-    /// Returns what wakes the task of a session.
-    pub(super) fn waker(&self, id: SessionId) -> Option<Arc<Notify>> {
-        self.sessions.get(&id).map(|session| Arc::clone(&session.wake))
-    }
-
-    pub(super) fn is_overdue(&self, id: SessionId) -> bool {
-        self.sessions.get(&id).is_some_and(|session| session.is_overdue)
-    }
-
-    /// Returns when the last answered statement of the session was sent.
-    pub(super) fn last_alive(&self, id: SessionId) -> Option<Instant> {
-        self.sessions.get(&id)?.last_alive
+    pub(super) fn session(&self, id: SessionId) -> Option<&SessionState> {
+        self.sessions.get(&id)
     }
 
     /// Returns since when every open session was alive.

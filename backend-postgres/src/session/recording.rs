@@ -30,8 +30,8 @@ pub(super) async fn write(lock_sessions: &LockSessions, steps: &PostgresSteps) {
         lock_sessions.holds_granted.notified().await;
         loop {
             sleep(interval).await;
-            let (records, count) =
-                lock_sessions.with(|state| state.holds.unrecorded(now(), |id| state.outbound.pid(id)));
+            let (records, count) = lock_sessions
+                .with(|state| state.holds.unrecorded(now(), |id| state.outbound.session(id)?.pid));
             if count == 0 {
                 break;
             }

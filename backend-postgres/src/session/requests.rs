@@ -59,7 +59,7 @@ impl SharedState {
     /// session has answered.
     fn claim(&mut self, ask: &Acquire, at: Instant) -> Reply<TryOutcome> {
         let session = self.holds.of(&ask.object.name, ask.ticket).map(|held| held.session);
-        let alive = session.and_then(|session| self.outbound.last_alive(session));
+        let alive = session.and_then(|session| self.outbound.session(session)?.last_alive);
         if alive.is_some_and(|alive| at < alive + IDLE_TIMEOUT_MARGIN)
             && let Some(granted) = self.claimed(ask, at)
         {

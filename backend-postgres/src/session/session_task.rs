@@ -45,7 +45,8 @@ type EndReason = Option<Error>;
 
 /// Opens a session and runs it to its end.
 pub(super) async fn run_session(lock_sessions: &LockSessions, config: &SessionConfig, id: SessionId) {
-    let Some(wake) = lock_sessions.with(|state| state.outbound.waker(id)) else { return };
+    let wake = lock_sessions.with(|state| Some(Arc::clone(&state.outbound.session(id)?.wake)));
+    let Some(wake) = wake else { return };
     // Closes the session in the state also if this future is dropped.
     let mut close = CloseOnDrop { lock_sessions, id, reason: None };
     config.retry_allowed().await;

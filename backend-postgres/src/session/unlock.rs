@@ -26,7 +26,7 @@ impl SharedState {
         if let Some(unlock) = ended.unlock {
             self.outbound.unlock(ended.session, unlock);
         }
-        if self.outbound.is_overdue(ended.session) {
+        if self.outbound.session(ended.session).is_some_and(|session| session.is_overdue) {
             self.holds.unlocks.reply_in_doubt(ticket, &no_answer());
         }
         Some(ended.answer)
