@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Provide the servers, build, and run the tests: the default tier, or all of them
     Test(Test),
-    /// Measure this library, its peers and the raw limit in turn; full runs make BENCHMARKS.md
+    /// Measure this library, its peers and the raw limit in turn; full runs make docs/benchmarks.md
     Bench(Bench),
     /// Compare the public interface of each published crate with its listing
     Api(Api),

@@ -10,7 +10,7 @@ use crate::Outcome;
 use crate::workspace::root;
 
 /// The folder of the listings.
-const FOLDER: &str = "api";
+const FOLDER: &str = "docs/api";
 
 pub(super) fn check(crates: &[Documented], write: bool) -> Outcome {
     let folder = root().join(FOLDER);
