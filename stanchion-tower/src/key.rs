@@ -26,13 +26,6 @@ pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Clone {
 }
 
 /// The path of the request.
-///
-/// # Examples
-/// ```
-/// let (parts, ()) = http::Request::builder().uri("/reports?page=2").body(())?.into_parts();
-/// assert_eq!(stanchion_tower::key::path()(&parts).as_deref(), Some("/reports"));
-/// # Ok::<(), http::Error>(())
-/// ```
 pub fn path() -> impl Fn(&Parts) -> Option<String> + Clone {
     |parts| Some(parts.uri.path().to_owned())
 }
@@ -60,12 +53,6 @@ pub fn extension<T: Clone + Send + Sync + 'static>(
 }
 
 /// The same key for all requests: one limit for the service.
-///
-/// # Examples
-/// ```
-/// let (parts, ()) = http::Request::new(()).into_parts();
-/// assert_eq!(stanchion_tower::key::all()(&parts).as_deref(), Some("all"));
-/// ```
 pub fn all() -> impl Fn(&Parts) -> Option<String> + Clone {
     |_| Some("all".to_owned())
 }

@@ -9,23 +9,6 @@ use crate::{ConcurrencyLimitLayer, RateLimitLayer};
 
 /// The layers of this crate, as methods of a store that `stanchion::connect` opened: the same as their constructors. A store of another
 /// type becomes one: `let store: Arc<dyn Store> = Arc::new(store.clone());`.
-///
-/// # Examples
-/// ```
-/// use axum::Router;
-/// use axum::routing::get;
-/// use stanchion::{Quota, SemaphoreOptions};
-/// use stanchion_tower::{LayerExt, key};
-///
-/// # #[tokio::main]
-/// # async fn main() -> stanchion::Result<()> {
-/// let store = stanchion::connect("memory:").await?;
-/// let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
-/// let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3))?;
-/// let app: Router = Router::new().route("/export", get(async || "hello").layer(exports)).layer(rate);
-/// # Ok(())
-/// # }
-/// ```
 pub trait LayerExt: sealed::Sealed {
     /// Makes a layer that gives each client, by its [key](crate::key), this quota over all instances: [`RateLimitLayer::new`].
     ///

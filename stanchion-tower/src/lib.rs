@@ -13,22 +13,19 @@
 //!
 //! # Examples
 //! ```
-//! # use stanchion::Store;
-//! use std::sync::Arc;
-//!
 //! use axum::Router;
 //! use axum::routing::get;
-//! use stanchion::Quota;
+//! use stanchion::{Quota, SemaphoreOptions};
 //! use stanchion_tower::{LayerExt, key};
 //!
-//! # fn app(store: Arc<dyn Store>) -> stanchion::Result<Router> {
-//! // 50 requests a second for each API key, over all instances of this service.
-//! let limit = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
-//! # Ok(
-//! Router::new().route("/", get(async || "hello")).layer(limit)
-//! # )
+//! # #[tokio::main]
+//! # async fn main() -> stanchion::Result<()> {
+//! let store = stanchion::connect("memory:").await?;
+//! let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
+//! let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3))?;
+//! let app: Router = Router::new().route("/export", get(async || "hello").layer(exports)).layer(rate);
+//! # Ok(())
 //! # }
-//! # let _ = app(Arc::new(stanchion_memory::MemoryStore::new()));
 //! ```
 
 mod concurrency;

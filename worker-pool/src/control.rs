@@ -34,22 +34,6 @@ impl WorkerPool {
     /// A paused pool still ends with its last handle. Handles in queued jobs count: if jobs use their own pool, let them hold
     /// a [`WeakPool`](crate::WeakPool). [`shutdown`](Self::shutdown) gives back the jobs that a paused pool has queued, and with
     /// them the handles that they hold.
-    ///
-    /// # Examples
-    /// ```
-    /// use stanchion_pool::WorkerPool;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    /// let pool = WorkerPool::builder().workers(1).queue(10).build()?;
-    /// pool.pause();
-    /// let weak = pool.downgrade();
-    /// let depth = pool.submit(async move { weak.upgrade().map(|pool| pool.stats().queued) }).await?;
-    /// pool.resume();
-    /// assert_eq!(depth.await?, Some(0));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn pause(&self) {
         self.shared().with(|kernel, wakes| {
             if kernel.mode() == Mode::Open {

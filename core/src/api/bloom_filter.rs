@@ -30,6 +30,21 @@ use crate::bloom::Shape;
 /// A handle made after the loss of a whole filter cannot know, and finds an empty filter. Items cannot be removed. A filter
 /// without a [`ttl`](crate::BloomOptions::ttl) stays in the store until it is cleared.
 ///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// use stanchion::BloomOptions;
+///
+/// let store = stanchion::connect("memory:").await?;
+/// let seen = store.bloom_filter("mails", BloomOptions::new(10_000, 0.001))?;
+/// assert!(!seen.contains(b"1@example.org").await?, "this is certain");
+/// assert!(seen.insert(b"1@example.org").await?, "it is new");
+/// assert!(!seen.insert(b"1@example.org").await?, "it is not new any more");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// [B4]: crate::contract#b4
 /// [B1]: crate::contract#b1
 /// [B3]: crate::contract#b3
@@ -37,35 +52,9 @@ use crate::bloom::Shape;
 #[async_trait]
 pub trait BloomFilter: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// assert_eq!(seen.name(), "seen");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
     /// Returns the size: that of the options or, with [`OnMismatch::Adopt`](crate::OnMismatch::Adopt), that of the store's filter.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// assert!(seen.shape().bits() > 1_000);
-    /// # Ok(())
-    /// # }
-    /// ```
     fn shape(&self) -> Shape;
 
     /// Inserts an item, and returns whether it was new.
@@ -75,20 +64,6 @@ pub trait BloomFilter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`insert_many`](Self::insert_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// assert!(seen.insert(b"a").await?, "new");
-    /// assert!(!seen.insert(b"a").await?);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn insert(&self, item: &[u8]) -> Result<bool> {
         Ok(self.insert_many(&[item]).await?.first().copied().unwrap_or(false))
     }
@@ -129,19 +104,6 @@ pub trait BloomFilter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropping the call has no effect.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// assert!(!seen.contains(b"a").await?);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn contains(&self, item: &[u8]) -> Result<bool> {
         Ok(self.contains_many(&[item]).await?.first().copied().unwrap_or(false))
     }
@@ -153,20 +115,6 @@ pub trait BloomFilter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropping the call has no effect.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// seen.insert(b"a").await?;
-    /// assert_eq!(seen.contains_many(&[b"a"]).await?, [true]);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>>;
 
     /// Returns an estimate of the number of different items inserted, from the number of bits set (Swamidass and Baldi 2007):
@@ -174,39 +122,12 @@ pub trait BloomFilter: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// seen.insert(b"a").await?;
-    /// assert_eq!(seen.len_estimate().await?, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn len_estimate(&self) -> Result<u64>;
 
     /// Returns the fraction of bits set, 0 to 1; about a half at the capacity. The store reads the whole filter.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// assert_eq!(seen.fill_ratio().await?, 0.0);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn fill_ratio(&self) -> Result<f64>;
 
     /// Inserts all items of another filter of this store. A filter that does not exist adds nothing. The union is not atomic:
@@ -218,22 +139,6 @@ pub trait BloomFilter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// A dropped call may have added a part. Calling it again adds the rest.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// let more = store.bloom_filter("more", BloomOptions::new(1_000, 0.01))?;
-    /// more.insert(b"a").await?;
-    /// seen.union_with("more").await?;
-    /// assert!(seen.contains(b"a").await?);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn union_with(&self, other: &str) -> Result<()>;
 
     /// Removes all items and the parameters: the next insert of any process sets its own and starts the filter anew.
@@ -243,21 +148,6 @@ pub trait BloomFilter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// A dropped call may have cleared the filter, or not.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// seen.insert(b"a").await?;
-    /// seen.clear().await?;
-    /// assert!(!seen.contains(b"a").await?);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn clear(&self) -> Result<()>;
 
     /// Returns the filter as bytes, 40 plus an eighth of its bits, in the layout of all stores ([B4]). A filter that
@@ -271,21 +161,6 @@ pub trait BloomFilter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropping the call has no effect.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::BloomOptions;
-    ///
-    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
-    /// seen.insert(b"a").await?;
-    /// let bytes = seen.export().await?;
-    /// assert_eq!(bytes.len() as u64, 40 + seen.shape().bits() / 8);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [B4]: crate::contract#b4
     async fn export(&self) -> Result<Vec<u8>>;

@@ -69,14 +69,6 @@ impl Decision {
     }
 
     /// Returns the time until the bucket is full, in whole seconds, rounded up.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let decision = stanchion::Decision::new(10, 3, None, Duration::from_millis(700));
-    /// assert_eq!(decision.reset_after_secs(), 1);
-    /// ```
     #[must_use]
     pub fn reset_after_secs(&self) -> u64 {
         whole_seconds(self.reset_after)

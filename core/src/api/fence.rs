@@ -12,19 +12,6 @@ use crate::{Error, FencingToken, GrantId, Result, Ticket};
 /// It refuses a token smaller than the largest it has seen, and the same token from another ticket, atomically with the
 /// write. This stops a holder that was paused past its lease; no lock can.
 ///
-/// # Examples
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> stanchion::Result<()> {
-/// # let store = stanchion::connect("memory:").await?;
-/// let ledger = stanchion::Fenced::new(Vec::new());
-/// let guard = store.mutex("ledger", Default::default())?.lock().await?;
-/// ledger.write(&guard, |rows| rows.push("paid"))?;
-/// assert_eq!(ledger.read(|rows| rows.len()), 1);
-/// # guard.release().await
-/// # }
-/// ```
-///
 /// [M9]: crate::contract#m9
 pub struct Fenced<T> {
     inner: Mutex<Inner<T>>,
@@ -117,31 +104,11 @@ impl<T> Fenced<T> {
     }
 
     /// Calls `read` with the value.
-    ///
-    /// # Examples
-    /// ```
-    /// let ledger = stanchion::Fenced::new(vec!["opened"]);
-    /// assert_eq!(ledger.read(|rows| rows.len()), 1);
-    /// ```
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.inner.lock().unwrap_or_else(PoisonError::into_inner).value)
     }
 
     /// Returns the largest token seen.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let ledger = stanchion::Fenced::new(0);
-    /// assert_eq!(ledger.largest(), None);
-    /// let guard = store.mutex("ledger", Default::default())?.lock().await?;
-    /// ledger.write(&guard, |balance| *balance += 5)?;
-    /// assert_eq!(ledger.largest(), Some(guard.fencing_token()));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn largest(&self) -> Option<FencingToken> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).seen.map(|(token, _)| token)
     }

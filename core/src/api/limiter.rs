@@ -15,25 +15,29 @@ use crate::{Decision, Reservation, Result};
 /// arithmetic ([L1]); under saturating demand at least 99.9 % of it is admitted ([L2]); the same calls at the same
 /// times give the same decisions on every store ([L3]).
 ///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// use std::time::Duration;
+///
+/// use stanchion::{LimiterOptions, Quota};
+///
+/// let store = stanchion::connect("memory:").await?;
+/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+/// let decision = calls.allow().await?;
+/// assert!(decision.allowed && decision.remaining == 9);
+/// assert!(!calls.wait_n_for(10, Duration::from_millis(1)).await?, "it would take longer");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// [L1]: crate::contract#l1
 /// [L2]: crate::contract#l2
 /// [L3]: crate::contract#l3
 #[async_trait]
 pub trait Limiter: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert_eq!(calls.name(), "partner");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
     /// Takes 1 token if it is there.
@@ -43,20 +47,6 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`allow_n`](Self::allow_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let decision = calls.allow().await?;
-    /// assert!(decision.allowed && decision.remaining == 9);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn allow(&self) -> Result<Decision> {
         self.allow_n(1).await
     }
@@ -98,23 +88,6 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Cancel safety
     /// As [`reserve_n`](Self::reserve_n).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// if let Some(reservation) = calls.reserve(Duration::from_secs(1)).await? {
-    ///     reservation.wait().await;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [L6]: crate::contract#l6
     async fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
         self.reserve_n(1, max_wait).await
@@ -129,24 +102,6 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Cancel safety
     /// The reservation of a dropped call is cancelled ([L7]).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let Some(reservation) = calls.reserve_n(3, Duration::from_secs(1)).await? else {
-    ///     return Ok(()); // it would take more than a second
-    /// };
-    /// reservation.wait().await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [L6]: crate::contract#l6
     /// [L7]: crate::contract#l7
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>>;
@@ -158,19 +113,6 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`wait_n`](Self::wait_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// calls.wait().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn wait(&self) -> Result<()> {
         self.wait_n(1).await
     }
@@ -183,19 +125,6 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped call cancels its reservation ([L7]).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// calls.wait_n(3).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [L7]: crate::contract#l7
     async fn wait_n(&self, cost: u64) -> Result<()>;
 
@@ -206,21 +135,6 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`wait_n`](Self::wait_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert!(calls.wait_for(Duration::from_secs(1)).await?);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn wait_for(&self, timeout: Duration) -> Result<bool> {
         self.wait_n_for(1, timeout).await
     }
@@ -232,22 +146,6 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`wait_n`](Self::wait_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert!(calls.wait_n_for(3, Duration::from_secs(1)).await?);
-    /// assert!(!calls.wait_n_for(10, Duration::from_millis(1)).await?, "it would take longer");
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool>;
 
     /// Returns the state, without taking tokens. Neither compares nor stores the quota ([C20]): the answer is that of the stored
@@ -255,19 +153,6 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n), without `ConfigMismatch`.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert_eq!(calls.peek().await?.remaining, 10);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C20]: crate::contract#c20
     async fn peek(&self) -> Result<Decision> {
@@ -303,20 +188,6 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Errors
     /// `InvalidArgument` if the quota cannot be exact ([L11]); as [`allow_n`](Self::allow_n).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// calls.set_quota(Quota::per_second(100).burst(20)).await?;
-    /// assert_eq!(calls.peek().await?.limit, 20);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [L11]: crate::contract#l11
     async fn set_quota(&self, quota: Quota) -> Result<()>;
 
@@ -324,20 +195,5 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// calls.allow_n(10).await?;
-    /// calls.reset().await?;
-    /// assert_eq!(calls.peek().await?.remaining, 10);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn reset(&self) -> Result<()>;
 }

@@ -35,6 +35,7 @@ use crate::{Detached, Inspection, MutexGuard, Result, Ticket};
 /// let guard = mutex.lock().await?;
 /// // The future is dropped at the loss of the lock.
 /// guard.run(async { println!("token {}", guard.fencing_token()) }).await?;
+/// assert!(mutex.try_lock().await?.is_none(), "it is held");
 /// guard.release().await
 /// # }
 /// ```
@@ -48,17 +49,6 @@ use crate::{Detached, Inspection, MutexGuard, Result, Ticket};
 #[async_trait]
 pub trait Mutex: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("invoices/42", Default::default())?;
-    /// assert_eq!(mutex.name(), "invoices/42");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
     /// Locks, waiting in the queue without a time limit, also while the store is away ([C17]).
@@ -82,19 +72,6 @@ pub trait Mutex: Debug + Send + Sync {
     /// # Cancel safety
     /// Dropped at any await point, it leaves nothing behind: no hold and no place in the queue ([C4]).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// let guard = mutex.lock().await?;
-    /// assert!(guard.is_held());
-    /// drop(guard); // queues the release
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [C1]: crate::contract#c1
     /// [C17]: crate::contract#c17
     /// [C22]: crate::contract#c22
@@ -116,18 +93,6 @@ pub trait Mutex: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// let guard = mutex.try_lock().await?.expect("it is free");
-    /// assert!(mutex.try_lock().await?.is_none(), "it is held");
-    /// # guard.release().await
-    /// # }
-    /// ```
     ///
     /// [C16]: crate::contract#c16
     /// [C28]: crate::contract#c28
@@ -171,24 +136,6 @@ pub trait Mutex: Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped call may have taken the hold over; then the hold is released.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let mutex = store.mutex("upload", Default::default())?;
-    /// let guard = mutex.lock().await?;
-    /// let token = guard.fencing_token();
-    /// let detached = guard.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
-    /// // Later, also in another process:
-    /// let guard = mutex.attach(&detached).await?;
-    /// assert_eq!(guard.fencing_token(), token);
-    /// # guard.release().await
-    /// # }
-    /// ```
-    ///
     /// [C24]: crate::contract#c24
     async fn attach(&self, detached: &Detached) -> Result<MutexGuard>;
 
@@ -199,19 +146,6 @@ pub trait Mutex: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropping the call has no effect.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// let guard = mutex.lock().await?;
-    /// let state = mutex.inspect().await?;
-    /// assert_eq!((state.holders.len(), state.waiters), (1, 0));
-    /// # guard.release().await
-    /// # }
-    /// ```
     ///
     /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;
@@ -227,20 +161,6 @@ pub trait Mutex: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// A dropped call may have released the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// let guard = mutex.lock().await?;
-    /// assert!(mutex.force_unlock().await?);
-    /// guard.lost().await;
-    /// assert!(!guard.is_held());
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C9]: crate::contract#c9
     /// [M8]: crate::contract#m8

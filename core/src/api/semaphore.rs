@@ -41,17 +41,6 @@ use crate::{Detached, Inspection, Permit, Result, Ticket};
 #[async_trait]
 pub trait Semaphore: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// assert_eq!(exports.name(), "exports");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
     /// Takes one permit, waiting without a time limit.
@@ -61,18 +50,6 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire().await?;
-    /// assert!(permit.is_held());
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn acquire(&self) -> Result<Permit> {
         self.acquire_many(1).await
     }
@@ -111,18 +88,6 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let all = exports.acquire_many(3).await?;
-    /// assert!(exports.try_acquire().await?.is_none());
-    /// # all.release().await
-    /// # }
-    /// ```
     async fn try_acquire(&self) -> Result<Option<Permit>> {
         self.try_acquire_many(1).await
     }
@@ -135,18 +100,6 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let two = exports.try_acquire_many(2).await?.expect("they are free");
-    /// assert!(exports.try_acquire_many(2).await?.is_none(), "one is free");
-    /// # two.release().await
-    /// # }
-    /// ```
     async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>>;
 
     /// Takes one permit, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
@@ -156,20 +109,6 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire_for(Duration::from_millis(20)).await?;
-    /// assert!(permit.is_some());
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn acquire_for(&self, timeout: Duration) -> Result<Option<Permit>> {
         self.acquire_many_for(1, timeout).await
     }
@@ -182,21 +121,6 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let all = exports.acquire_many(3).await?;
-    /// let late = exports.acquire_many_for(1, Duration::from_millis(20)).await?;
-    /// assert!(late.is_none());
-    /// # all.release().await
-    /// # }
-    /// ```
     async fn acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>>;
 
     /// Takes over a detached permit, with a new ticket, the same weight and the same fencing token ([C24]).
@@ -212,23 +136,6 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped call may have taken the permit over; then the permit is released.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire_many(2).await?;
-    /// let detached = permit.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
-    /// // Later, also in another process:
-    /// let permit = exports.attach(&detached).await?;
-    /// assert_eq!(permit.weight(), 2);
-    /// # permit.release().await
-    /// # }
-    /// ```
-    ///
     /// [C24]: crate::contract#c24
     async fn attach(&self, detached: &Detached) -> Result<Permit>;
 
@@ -238,17 +145,6 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many), without `ConfigMismatch`.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// assert_eq!(exports.available().await?, 3);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [C20]: crate::contract#c20
     async fn available(&self) -> Result<u32>;
 
@@ -257,18 +153,6 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # Errors
     /// `InvalidArgument` if zero or too large; as [`try_acquire_many`](Self::try_acquire_many).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// exports.resize(5).await?;
-    /// assert_eq!(exports.available().await?, 5);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [S6]: crate::contract#s6
     async fn resize(&self, permits: u32) -> Result<()>;
 
@@ -276,19 +160,6 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire_many(2).await?;
-    /// let state = exports.inspect().await?;
-    /// assert_eq!((state.holders[0].weight, state.limit), (2, Some(3)));
-    /// # permit.release().await
-    /// # }
-    /// ```
     ///
     /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;
@@ -300,19 +171,6 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire().await?;
-    /// assert!(exports.force_release(permit.ticket()).await?);
-    /// permit.lost().await;
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C9]: crate::contract#c9
     async fn force_release(&self, ticket: Ticket) -> Result<bool>;

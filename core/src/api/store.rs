@@ -19,6 +19,20 @@ use crate::{
 /// the object's first operation. Objects with the same kind and name share their state, whichever process made them;
 /// objects of different kinds do not.
 ///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// use stanchion::SemaphoreOptions;
+///
+/// let store = stanchion::connect("memory:").await?;
+/// let report = store.mutex("report", Default::default())?.lock().await?;
+/// let exports = store.semaphore("report", SemaphoreOptions::new(3))?; // another object
+/// assert_eq!((exports.available().await?, store.stats().holds), (3, 1));
+/// report.release().await
+/// # }
+/// ```
+///
 /// [C19]: crate::contract#c19
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
@@ -26,70 +40,24 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name or option; `Unsupported`; `Closed`.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("invoices/42", stanchion::MutexOptions::default())?;
-    /// let guard = mutex.lock().await?;
-    /// # guard.release().await
-    /// # }
-    /// ```
     fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>>;
 
     /// Returns the semaphore with that name.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// assert_eq!(exports.available().await?, 3);
-    /// # Ok(())
-    /// # }
-    /// ```
     fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>>;
 
     /// Returns the wait group with that name.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// assert_eq!(batch.count().await?, 0);
-    /// # Ok(())
-    /// # }
-    /// ```
     fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>>;
 
     /// Returns the limiter with that name.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex); also for a quota that cannot be exact ([L11]).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert!(calls.allow().await?.allowed);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [L11]: crate::contract#l11
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>>;
@@ -98,17 +66,6 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex); also for a capacity, rate or time to live outside its range.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let seen = store.bloom_filter("mails", stanchion::BloomOptions::new(10_000, 0.001))?;
-    /// assert!(seen.insert(b"1@example.org").await?);
-    /// # Ok(())
-    /// # }
-    /// ```
     fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
         options.check().and_then(|()| crate::Name::new(name))?;
         let error = Error::new(ErrorKind::Unsupported, "this store does not offer Bloom filters");
@@ -199,47 +156,16 @@ pub trait Store: Debug + Send + Sync {
     }
 
     /// Returns what this store offers.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// assert!(store.capabilities().wait_groups);
-    /// # Ok(())
-    /// # }
-    /// ```
     fn capabilities(&self) -> Capabilities;
 
     /// Returns what this store object does at the moment, without I/O: the holds and waiters of this view's namespace, its requests, and
     /// the connections of all namespaces.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// assert_eq!(store.stats().holds, 1);
-    /// # guard.release().await
-    /// # }
-    /// ```
     fn stats(&self) -> Stats;
 
     /// Makes one round trip to the store.
     ///
     /// # Errors
     /// `Unavailable`, `Unknown`, `Unauthorized` or `Closed`.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// store.ping().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn ping(&self) -> Result<()>;
 
     /// Closes the store object ([C12]): refuses new calls with `Closed`, tells live guards that they are lost, releases
@@ -276,17 +202,6 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// A dropped call has no effect; the delivery continues.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// drop(store.mutex("report", Default::default())?.lock().await?);
-    /// store.drain().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C12]: crate::contract#c12
     async fn drain(&self) -> Result<()> {

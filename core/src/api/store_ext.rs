@@ -103,20 +103,6 @@ pub trait StoreExt: Store {
     ///
     /// # Cancel safety
     /// Nothing changes.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{Kind, StoreExt};
-    ///
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// let seen = store.inspect(Kind::Mutex, "report").await?;
-    /// assert_eq!(seen.holders[0].ticket, Some(guard.ticket()));
-    /// # Ok(())
-    /// # }
-    /// ```
     fn inspect(&self, kind: Kind, name: &str) -> impl Future<Output = crate::Result<Inspection>> + Send {
         async move {
             match kind {
@@ -277,18 +263,6 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// As [`Store::mutex`].
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::StoreExt;
-    ///
-    /// assert!(store.observe_election("jobs/leader")?.leader().await?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
     fn observe_election(&self, name: &str) -> crate::Result<ElectionObserver> {
         Ok(ElectionObserver::new(self.mutex(name, ElectionOptions::new().mutex())?))
     }

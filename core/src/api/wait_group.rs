@@ -23,18 +23,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns whether every member finished.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// batch.add().await?.done().await?;
-    /// assert!(batch.wait().await?.is_success());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.abandoned == 0 && self.expired == 0
@@ -74,17 +62,6 @@ impl Outcome {
 #[async_trait]
 pub trait WaitGroup: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// assert_eq!(batch.name(), "batch 7");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
     /// Adds a member; with a limit, waits while the group has as many live members as the limit ([W7]).
@@ -95,18 +72,6 @@ pub trait WaitGroup: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropped at any await point, it leaves nothing behind ([C4]).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let member = batch.add().await?;
-    /// assert_eq!(batch.count().await?, 1);
-    /// # member.done().await
-    /// # }
-    /// ```
     ///
     /// [W7]: crate::contract#w7
     /// [C4]: crate::contract#c4
@@ -143,18 +108,6 @@ pub trait WaitGroup: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 8", stanchion::WaitGroupOptions::default().limit(1))?;
-    /// let member = batch.try_add().await?.expect("there is room");
-    /// assert!(batch.try_add().await?.is_none());
-    /// # member.done().await
-    /// # }
-    /// ```
     async fn try_add(&self) -> Result<Option<Member>>;
 
     /// Adds a member, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
@@ -165,21 +118,6 @@ pub trait WaitGroup: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let options = stanchion::WaitGroupOptions::default().limit(1);
-    /// let batch = store.wait_group("batch 8", options)?;
-    /// let member = batch.add().await?;
-    /// assert!(batch.add_for(Duration::from_millis(20)).await?.is_none());
-    /// # member.done().await
-    /// # }
-    /// ```
     async fn add_for(&self, timeout: Duration) -> Result<Option<Member>>;
 
     /// Takes over a detached member, with a new ticket ([C24]).
@@ -194,21 +132,6 @@ pub trait WaitGroup: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// A dropped call may have taken the member over; then the member is abandoned.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let detached = batch.add().await?.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
-    /// // Later, also in another process:
-    /// batch.attach(&detached).await?.done().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C24]: crate::contract#c24
     async fn attach(&self, detached: &Detached) -> Result<Member>;
@@ -273,55 +196,18 @@ pub trait WaitGroup: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`wait`](Self::wait).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let member = batch.add().await?;
-    /// assert!(batch.wait_for(Duration::from_millis(20)).await?.is_none());
-    /// # member.done().await
-    /// # }
-    /// ```
     async fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>>;
 
     /// Returns the number of live members.
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// assert_eq!(batch.count().await?, 0);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn count(&self) -> Result<u64>;
 
     /// Returns the members, and the number of calls that wait to add one ([C23]).
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let member = batch.add().await?;
-    /// assert_eq!(batch.inspect().await?.holders.len(), 1);
-    /// # member.done().await
-    /// # }
-    /// ```
     ///
     /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;

@@ -5,16 +5,6 @@ use crate::Result;
 use crate::bloom::Shape;
 
 /// A named Bloom filter, as [`stanchion::BloomFilter`](crate::BloomFilter), for threads.
-///
-/// # Examples
-/// ```
-/// # fn main() -> stanchion::Result<()> {
-/// let store = stanchion::blocking::connect("memory:")?;
-/// let seen = store.bloom_filter("mails", stanchion::BloomOptions::new(10_000, 0.001))?;
-/// assert!(seen.insert(b"1@example.org")?);
-/// # Ok(())
-/// # }
-/// ```
 pub type BloomFilter = Object<dyn crate::BloomFilter>;
 
 impl BloomFilter {

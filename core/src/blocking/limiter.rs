@@ -8,19 +8,6 @@ use crate::limiter::ExactQuota;
 use crate::{Decision, Quota, Result, Ticket};
 
 /// A named rate limiter, as [`stanchion::Limiter`](crate::Limiter), for threads.
-///
-/// # Examples
-/// ```
-/// # fn main() -> stanchion::Result<()> {
-/// use stanchion::{LimiterOptions, Quota};
-///
-/// let store = stanchion::blocking::connect("memory:")?;
-/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-/// assert!(calls.allow()?.allowed);
-/// calls.wait()?; // for its turn
-/// # Ok(())
-/// # }
-/// ```
 pub type Limiter = Object<dyn crate::Limiter>;
 
 impl Limiter {

@@ -6,17 +6,6 @@ use super::{Lost, MutexGuard, Object};
 use crate::{Detached, ErrorKind, FencingToken, Inspection, Result, Ticket};
 
 /// A named mutex, as [`stanchion::Mutex`](crate::Mutex), for threads.
-///
-/// # Examples
-/// ```
-/// # fn main() -> stanchion::Result<()> {
-/// let store = stanchion::blocking::connect("memory:")?;
-/// let mutex = store.mutex("report", Default::default())?;
-/// let guard = mutex.lock()?;
-/// assert!(mutex.try_lock()?.is_none(), "it is held");
-/// guard.release()
-/// # }
-/// ```
 pub type Mutex = Object<dyn crate::Mutex>;
 
 impl Mutex {

@@ -6,19 +6,6 @@ use super::{Object, Permit};
 use crate::{Detached, Inspection, Result, Ticket};
 
 /// A named counting semaphore, as [`stanchion::Semaphore`](crate::Semaphore), for threads.
-///
-/// # Examples
-/// ```
-/// # fn main() -> stanchion::Result<()> {
-/// use stanchion::SemaphoreOptions;
-///
-/// let store = stanchion::blocking::connect("memory:")?;
-/// let exports = store.semaphore("exports", SemaphoreOptions::new(3))?;
-/// let two = exports.acquire_many(2)?;
-/// assert_eq!(exports.available()?, 1);
-/// two.release()
-/// # }
-/// ```
 pub type Semaphore = Object<dyn crate::Semaphore>;
 
 impl Semaphore {

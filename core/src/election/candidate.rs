@@ -123,19 +123,6 @@ impl<F> Election<F> {
     ///
     /// # Cancel safety
     /// As [`run`](Self::run).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), async |token| println!("leads with {token}"))?;
-    /// assert_eq!(election.run_while(async { "served" }).await?, "served");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn run_while<W, S>(self, work: S) -> Result<S::Output>
     where
         F: FnMut(FencingToken) -> W,

@@ -20,19 +20,6 @@ impl ElectionHandle {
 
     /// Returns whether this candidate leads, without I/O; `false` from the end of its lease on, as
     /// [`Guard::is_held`](crate::Guard::is_held).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// assert!(!election.handle().is_leader(), "it does not stand yet");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.shared.is_leading()
@@ -40,19 +27,6 @@ impl ElectionHandle {
 
     /// Ends this candidate's term, if it leads: the future of the term is dropped, another candidate leads, and this one stands
     /// again after its pause.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// election.handle().step_down(); // without effect: it does not lead
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn step_down(&self) {
         self.shared.step_down();
     }
@@ -76,19 +50,6 @@ impl ElectionHandle {
     }
 
     /// Returns an observer of this election, who sees who leads.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// assert!(election.handle().observe().leader().await?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn observe(&self) -> ElectionObserver {
         self.observer.clone()

@@ -69,19 +69,6 @@ impl ElectionObserver {
     ///
     /// An error says that the store could not tell, once for each outage; the stream goes on, and ends only when the store object
     /// is closed or refuses the question for good.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::StoreExt;
-    ///
-    /// let mut changes = store.observe_election("jobs/leader")?.changes();
-    /// assert!(matches!(changes.next().await, Some(Ok(None))), "nobody leads");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn changes(&self) -> LeaderChanges {
         let asked = Asked { observer: self.clone(), seen: None };
         LeaderChanges(unfold(asked, Asked::next).boxed())

@@ -22,19 +22,6 @@ impl Member {
     /// # Cancel safety
     /// A dropped call may have finished the member; otherwise the member is abandoned, as by [`Drop`].
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", Default::default())?;
-    /// let member = batch.add().await?;
-    /// member.done().await?;
-    /// assert_eq!(batch.wait().await?.finished, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [W2]: crate::contract#w2
     pub async fn done(self) -> Result<()> {
         self.release().await

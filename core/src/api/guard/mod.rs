@@ -68,34 +68,12 @@ impl<K: GuardKind> Guard<K> {
     }
 
     /// Returns the name of the object.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// assert_eq!(guard.name(), "report");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         self.hold.name()
     }
 
     /// Returns the ticket of this acquisition.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// println!("{}", guard.ticket());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.hold.ticket()
@@ -107,17 +85,6 @@ impl<K: GuardKind> Guard<K> {
     /// semaphore with one permit. Holders of different permits, and members of a group, live at the same time with
     /// different tokens, so that such a resource would refuse live ones. There, fence each part of the resource by a mutex of
     /// its own.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// println!("granted with {}", guard.fencing_token());
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [M2]: crate::contract#m2
     #[must_use]
@@ -131,17 +98,6 @@ impl<K: GuardKind> Guard<K> {
     /// What is *not* guaranteed: that the hold is still live when the next statement runs. Protect what must not happen
     /// twice by a resource that checks the fencing token.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// assert!(guard.is_held());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [C10]: crate::contract#c10
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -150,19 +106,6 @@ impl<K: GuardKind> Guard<K> {
 
     /// Returns the local monotonic time from which on this hold is not live any more, as last renewed; `None` for a hold
     /// without a lease.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// if let Some(deadline) = guard.deadline() {
-    ///     println!("{:?} left", deadline.saturating_duration_since(std::time::Instant::now()));
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.hold.deadline().map(tokio::time::Instant::into_std)
@@ -204,18 +147,6 @@ impl<K: GuardKind> Guard<K> {
     /// # Cancel safety
     /// As the future given.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// let sum = guard.run(async { 1 + 1 }).await?;
-    /// assert_eq!(sum, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [M4]: crate::contract#m4
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output> {
         self.hold.run(future).await
@@ -231,18 +162,6 @@ impl<K: GuardKind> Guard<K> {
     ///
     /// # Cancel safety
     /// A dropped call releases the hold.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// let detached = guard.detach(std::time::Duration::from_secs(60)).await?;
-    /// println!("another process can attach {detached}");
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C24]: crate::contract#c24
     pub async fn detach(self, lease: impl Into<Duration> + Send) -> Result<Detached> {
@@ -264,18 +183,6 @@ impl<K: GuardKind> Guard<K> {
     ///
     /// # Cancel safety
     /// A dropped call queues the release, as [`Drop`] does.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// mutex.lock().await?.release().await?;
-    /// assert!(mutex.try_lock().await?.is_some());
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C11]: crate::contract#c11
     pub async fn release(self) -> Result<()> {

@@ -35,6 +35,25 @@ pub trait ReservationBackend: fmt::Debug + Send + Sync {
 /// Dropped before it is ready, the reservation is cancelled by the queue of releases: what no later reservation has
 /// used is refunded ([L7]).
 ///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// use std::time::Duration;
+///
+/// use stanchion::{LimiterOptions, Quota};
+///
+/// let store = stanchion::connect("memory:").await?;
+/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+/// let Some(reservation) = calls.reserve_n(3, Duration::from_secs(1)).await? else {
+///     return Ok(()); // it would take more than a second
+/// };
+/// assert_eq!(reservation.cost(), 3);
+/// reservation.wait().await;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// [L6]: crate::contract#l6
 /// [L7]: crate::contract#l7
 #[must_use = "a reservation dropped before its time is cancelled"]
@@ -54,88 +73,24 @@ impl Reservation {
     }
 
     /// Returns the ticket of this reservation.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// println!("{}", reservation.ticket());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.ticket
     }
 
     /// Returns the cost, in tokens.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// assert_eq!(reservation.cost(), 3);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
     /// Returns the local monotonic time from which on the caller may act.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// assert!(reservation.ready_at() <= std::time::Instant::now());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn ready_at(&self) -> std::time::Instant {
         self.ready_at.into_std()
     }
 
     /// Returns whether the reservation is ready, without I/O.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// assert!(reservation.is_due());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.backend.is_due(self.ready_at)
@@ -150,22 +105,6 @@ impl Reservation {
     ///
     /// # Cancel safety
     /// A dropped call drops the reservation, which cancels it.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// reservation.wait().await;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn wait(mut self) {
         self.backend.due(self.ready_at).await;
         self.armed = false;
@@ -179,22 +118,6 @@ impl Reservation {
     ///
     /// # Cancel safety
     /// A dropped call queues the cancel.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// assert_eq!(reservation.cancel().await?, 0, "it was ready at once");
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [L7]: crate::contract#l7
     pub async fn cancel(mut self) -> Result<u64> {
