@@ -1,15 +1,17 @@
-//! [Tower](https://docs.rs/tower) layers for limits that hold over all instances of a service: their state is in a store of
-//! `stanchion`, in this process, on Redis or on Postgres.
+//! [Tower](https://docs.rs/tower) layers for limits that hold over all instances of a service:
+//! their state is in a store of `stanchion`, in this process, on Redis or on Postgres.
 //!
 //! | to … | use |
 //! | --- | --- |
-//! | let each client send so many requests a second | `store.rate_limit(…)` of [`LayerExt`], or [`RateLimitLayer`] |
-//! | let so many requests run at a time | `store.concurrency_limit(…)`, or [`ConcurrencyLimitLayer`] |
+//! | limit the requests of each client a second | `store.rate_limit(…)` of [`LayerExt`], or [`RateLimitLayer`] |
+//! | limit the requests that run at a time | `store.concurrency_limit(…)`, or [`ConcurrencyLimitLayer`] |
 //!
-//! The layers work with every service of `http` requests and responses whose response body implements `Default`, as those of axum,
-//! hyper and tonic. A refusal has no body, unless the service [gives it one](Refused); that of a gRPC request is a gRPC status.
+//! The layers work with every service of `http` requests and responses whose response body
+//! implements `Default`, as those of axum, hyper and tonic. A refusal has no body, unless the
+//! service [gives it one](Refused); that of a gRPC request is a gRPC status.
 //!
-//! The README has a whole service, and the example `service` runs one. How a service ends in order is there, too.
+//! The README has a whole service, and the example `service` runs one. How a service ends in order
+//! is there, too.
 //!
 //! # Examples
 //! ```

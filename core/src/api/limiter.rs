@@ -11,9 +11,9 @@ use crate::{Decision, Reservation, Result};
 /// A named rate limiter: a token bucket, computed exactly, by the store's clock.
 ///
 /// # Guarantees
-/// In every window `[a, b]` of store time the admitted cost is at most `burst + rate·(b − a)`, in exact integer
-/// arithmetic ([L1]); under saturating demand at least 99.9 % of it is admitted ([L2]); the same calls at the same
-/// times give the same decisions on every store ([L3]).
+/// In every window `[a, b]` of store time the admitted cost is at most `burst + rate·(b − a)`, in
+/// exact integer arithmetic ([L1]); under saturating demand at least 99.9 % of it is admitted
+/// ([L2]); the same calls at the same times give the same decisions on every store ([L3]).
 ///
 /// # Examples
 /// ```
@@ -51,13 +51,16 @@ pub trait Limiter: Debug + Send + Sync {
         self.allow_n(1).await
     }
 
-    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none ([L9]), and is as [`peek`](Self::peek).
+    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none ([L9]), and
+    /// is as [`peek`](Self::peek).
     ///
     /// # Errors
-    /// `InvalidArgument` if the cost is more than the burst: ask for less; `ConfigMismatch` if the store's quota differs and the
-    /// options refuse that: agree on one, or choose another `on_mismatch`; `Unavailable` or `Unknown` if the store does not answer and the
-    /// outage policy is `FailClosed`, or has no share left: after `Unknown` the cost may have been charged. `Unauthorized`,
-    /// `UnsafeStore`, `Unsupported` and `Closed` as of [`Mutex::lock`](crate::Mutex::lock), where they are explained.
+    /// `InvalidArgument` if the cost is more than the burst: ask for less; `ConfigMismatch` if the
+    /// store's quota differs and the options refuse that: agree on one, or choose another
+    /// `on_mismatch`; `Unavailable` or `Unknown` if the store does not answer and the outage policy
+    /// is `FailClosed`, or has no share left: after `Unknown` the cost may have been charged.
+    /// `Unauthorized`, `UnsafeStore`, `Unsupported` and `Closed` as of
+    /// [`Mutex::lock`](crate::Mutex::lock), where they are explained.
     ///
     /// # Cancel safety
     /// A dropped call may have taken the tokens.
@@ -80,7 +83,8 @@ pub trait Limiter: Debug + Send + Sync {
     /// [L9]: crate::contract#l9
     async fn allow_n(&self, cost: u64) -> Result<Decision>;
 
-    /// Reserves 1 token that will be there within `max_wait`; `None`, at once and without cost, if it will not ([L6]).
+    /// Reserves 1 token that will be there within `max_wait`; `None`, at once and without cost, if
+    /// it will not ([L6]).
     ///
     /// # Errors
     /// As [`reserve_n`](Self::reserve_n).
@@ -93,8 +97,8 @@ pub trait Limiter: Debug + Send + Sync {
         self.reserve_n(1, max_wait).await
     }
 
-    /// Reserves `cost` tokens that will be there within `max_wait`; `None`, at once and without cost, if they will not
-    /// ([L6]).
+    /// Reserves `cost` tokens that will be there within `max_wait`; `None`, at once and without
+    /// cost, if they will not ([L6]).
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
@@ -128,7 +132,8 @@ pub trait Limiter: Debug + Send + Sync {
     /// [L7]: crate::contract#l7
     async fn wait_n(&self, cost: u64) -> Result<()>;
 
-    /// Waits for 1 token, at most `timeout`; `false`, at once and without cost, if it will not be there in time.
+    /// Waits for 1 token, at most `timeout`; `false`, at once and without cost, if it will not be
+    /// there in time.
     ///
     /// # Errors
     /// As [`wait_n_for`](Self::wait_n_for).
@@ -139,7 +144,8 @@ pub trait Limiter: Debug + Send + Sync {
         self.wait_n_for(1, timeout).await
     }
 
-    /// Waits for `cost` tokens, at most `timeout`; `false`, at once and without cost, if they will not be there in time.
+    /// Waits for `cost` tokens, at most `timeout`; `false`, at once and without cost, if they will
+    /// not be there in time.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
@@ -148,8 +154,9 @@ pub trait Limiter: Debug + Send + Sync {
     /// As [`wait_n`](Self::wait_n).
     async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool>;
 
-    /// Returns the state, without taking tokens. Neither compares nor stores the quota ([C20]): the answer is that of the stored
-    /// quota or, if none is stored, of a full bucket with this handle's.
+    /// Returns the state, without taking tokens. Neither compares nor stores the quota ([C20]): the
+    /// answer is that of the stored quota or, if none is stored, of a full bucket with this
+    /// handle's.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n), without `ConfigMismatch`.
@@ -159,8 +166,8 @@ pub trait Limiter: Debug + Send + Sync {
         self.allow_n(0).await
     }
 
-    /// Returns the quota in force, in lowest terms: the stored one or, if none is stored, this handle's. Neither compares nor stores it
-    /// ([C20]). No outage policy answers.
+    /// Returns the quota in force, in lowest terms: the stored one or, if none is stored, this
+    /// handle's. Neither compares nor stores it ([C20]). No outage policy answers.
     ///
     /// # Errors
     /// As [`peek`](Self::peek).
@@ -183,7 +190,8 @@ pub trait Limiter: Debug + Send + Sync {
     /// [C20]: crate::contract#c20
     async fn quota(&self) -> Result<ExactQuota>;
 
-    /// Changes the quota for all processes. The tokens in the bucket stay, up to the new burst; reservations keep their times.
+    /// Changes the quota for all processes. The tokens in the bucket stay, up to the new burst;
+    /// reservations keep their times.
     ///
     /// # Errors
     /// `InvalidArgument` if the quota cannot be exact ([L11]); as [`allow_n`](Self::allow_n).

@@ -16,9 +16,10 @@ pub enum OutagePolicy {
     FailClosed,
     /// Calls are allowed.
     FailOpen,
-    /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty. For a cost of more than
-    /// its burst the policy is [`FailClosed`](Self::FailClosed). It is kept across outages, for 16,384 names without a handle at most:
-    /// beyond that the longest unused begin empty again.
+    /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty.
+    /// For a cost of more than its burst the policy is [`FailClosed`](Self::FailClosed). It is kept
+    /// across outages, for 16,384 names without a handle at most: beyond that the longest unused
+    /// begin empty again.
     LocalShare(NonZeroU32),
 }
 
@@ -66,9 +67,10 @@ impl LimiterOptions {
         self
     }
 
-    /// Sets whether a refusal is remembered in this process while it holds, for at most 100 ms (default: yes), so that another
-    /// call for the same cost needs no request. A reset, refund or new quota of another process takes effect within that time,
-    /// one of this process at once. It has no effect on a store in this process.
+    /// Sets whether a refusal is remembered in this process while it holds, for at most 100 ms
+    /// (default: yes), so that another call for the same cost needs no request. A reset, refund or
+    /// new quota of another process takes effect within that time, one of this process at once. It
+    /// has no effect on a store in this process.
     #[must_use]
     pub fn refusal_cache(mut self, refusal_cache: bool) -> Self {
         self.refusal_cache = refusal_cache;

@@ -15,9 +15,9 @@ use crate::{
 
 /// A store of state: this process, Redis or Postgres.
 ///
-/// Making an object needs no I/O: bad names and options fail here with `InvalidArgument` ([C19]), everything else at
-/// the object's first operation. Objects with the same kind and name share their state, whichever process made them;
-/// objects of different kinds do not.
+/// Making an object needs no I/O: bad names and options fail here with `InvalidArgument` ([C19]),
+/// everything else at the object's first operation. Objects with the same kind and name share their
+/// state, whichever process made them; objects of different kinds do not.
 ///
 /// # Examples
 /// ```
@@ -62,7 +62,8 @@ pub trait Store: Debug + Send + Sync {
     /// [L11]: crate::contract#l11
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>>;
 
-    /// Returns the Bloom filter with that name. A store without Bloom filters need not implement this method.
+    /// Returns the Bloom filter with that name. A store without Bloom filters need not implement
+    /// this method.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex); also for a capacity, rate or time to live outside its range.
@@ -72,18 +73,21 @@ pub trait Store: Debug + Send + Sync {
         Err(error.context("bloom_filter", self.capabilities().store, name))
     }
 
-    /// Returns the store's view of another namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`, whatever namespace this view has. Objects
-    /// of different namespaces share nothing.
+    /// Returns the store's view of another namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`, whatever
+    /// namespace this view has. Objects of different namespaces share nothing.
     ///
-    /// The view shares the connections, the thread and all options of this store ([C28]), and of objects of the same kind and name in
-    /// one namespace every view shares the state. [`close`](Self::close) and [`drain`](Self::drain) are for the namespace
-    /// that they are called on; a view of one that was closed is a new store object. What the store says of itself elsewhere about its
-    /// connections counts all namespaces together, unless its own documentation names an exception. A store without
-    /// [`namespaces`](Capabilities::namespaces) need not implement this method.
+    /// The view shares the connections, the thread and all options of this store ([C28]), and of
+    /// objects of the same kind and name in one namespace every view shares the state.
+    /// [`close`](Self::close) and [`drain`](Self::drain) concern the namespace that they are called
+    /// on; a view of a closed namespace is a new store object. Statements about connections
+    /// elsewhere in this documentation count all namespaces together, unless the store names an
+    /// exception. A store without [`namespaces`](Capabilities::namespaces) need not implement this
+    /// method.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad name; `ConfigMismatch` if the namespace was written with other parameters; `Closed` if this
-    /// view is closed; `Unavailable`, `Unknown` or `Unauthorized` if the store cannot be asked; `Unsupported`.
+    /// `InvalidArgument` for a bad name; `ConfigMismatch` if the namespace was written with other
+    /// parameters; `Closed` if this view is closed; `Unavailable`, `Unknown` or `Unauthorized` if
+    /// the store cannot be asked; `Unsupported`.
     ///
     /// # Cancel safety
     /// A dropped call may have noted the parameters of a new namespace.
@@ -109,24 +113,28 @@ pub trait Store: Debug + Send + Sync {
 
     /// Returns a page of the names of this view's namespace that have state, with their figures.
     ///
-    /// A mutex is listed while it is held or waited for; any other object for as long as the store keeps a hold, a waiter, a limit,
-    /// a bucket or bits of it, which is the retention time of an idle one ([C25]). Listing starts no use: it keeps nothing alive.
+    /// A mutex is listed while it is held or waited for; any other object for as long as the store
+    /// keeps a hold, a waiter, a limit, a bucket or bits of it, which is the retention time of an
+    /// idle one ([C25]). Listing starts no use: it keeps nothing alive.
     ///
-    /// A listing is all pages from the first one, each asked for with the [`next`](ListPage::next) of the one before, until there is
-    /// none; [`StoreExt::pages`](crate::StoreExt::pages) does that. It is complete as Redis' `SCAN` is: a name that exists all
-    /// through the listing is listed at least once; a name that comes or goes meanwhile may be listed or not; the order is no
-    /// particular one; a name may be listed twice, and the caller drops doubles. It is not a snapshot: what a page says may have
-    /// changed when the caller reads it. A page may have somewhat more names than asked for, fewer, or none although the listing goes
-    /// on.
+    /// A listing is all pages from the first one; each is asked for with the
+    /// [`next`](ListPage::next) of the page before, until there is none;
+    /// [`StoreExt::pages`](crate::StoreExt::pages) does that. It is complete as Redis' `SCAN` is: a
+    /// name that exists all through the listing is listed at least once; a name that comes or goes
+    /// meanwhile may be listed or not; the order is no particular one; a name may be listed twice,
+    /// and the caller drops doubles. A listing is not a snapshot: a page may be out of date when
+    /// the caller reads it. A page may have somewhat more names than asked for, fewer, or none
+    /// although the listing goes on.
     ///
-    /// Neither a page nor the memory for it grows with the number of names, and no request holds the server for long
-    /// ([C27]). A whole listing costs as much as the server has keys or rows, also those of other namespaces and programs: it is for
-    /// operators, not for a program's every request. A store without [`listing`](Capabilities::listing) need not implement this
-    /// method.
+    /// Neither a page nor the memory for it grows with the number of names, and no request holds
+    /// the server for long ([C27]). A whole listing costs as much as the server has keys or rows,
+    /// also those of other namespaces and programs: it is for operators, not for a program's every
+    /// request. A store without [`listing`](Capabilities::listing) need not implement this method.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad option, or a cursor of another store or namespace; `Unauthorized` if the role may not look:
-    /// Redis' `SCAN` is a right of its own; `Unavailable` or `Unknown` if the store cannot be asked; `Closed`; `Unsupported`.
+    /// `InvalidArgument` for a bad option, or a cursor of another store or namespace;
+    /// `Unauthorized` if the role may not look: Redis' `SCAN` is a right of its own; `Unavailable`
+    /// or `Unknown` if the store cannot be asked; `Closed`; `Unsupported`.
     ///
     /// # Cancel safety
     /// A dropped call has no effect.
@@ -155,11 +163,11 @@ pub trait Store: Debug + Send + Sync {
         offered.map_err(|error| error.context("list", self.capabilities().store, ""))
     }
 
-    /// Returns what this store offers.
+    /// Returns the capabilities of this store.
     fn capabilities(&self) -> Capabilities;
 
-    /// Returns what this store object does at the moment, without I/O: the holds and waiters of this view's namespace, its requests, and
-    /// the connections of all namespaces.
+    /// Returns the present figures of this store object, without I/O: the holds and waiters of this
+    /// view's namespace, its requests, and the connections of all namespaces.
     fn stats(&self) -> Stats;
 
     /// Makes one round trip to the store.
@@ -168,11 +176,12 @@ pub trait Store: Debug + Send + Sync {
     /// `Unavailable`, `Unknown`, `Unauthorized` or `Closed`.
     async fn ping(&self) -> Result<()>;
 
-    /// Closes the store object ([C12]): refuses new calls with `Closed`, tells live guards that they are lost, releases
-    /// what they held, and waits until all queued releases are delivered.
+    /// Closes the store object ([C12]): refuses new calls with `Closed`, makes live guards lost,
+    /// releases their holds, and waits until all queued releases are delivered.
     ///
     /// # Errors
-    /// `Timeout` if the store did not accept all releases within 5 s; the end of the leases frees the rest.
+    /// `Timeout` if the store did not accept all releases within 5 s; the end of the leases frees
+    /// the rest.
     ///
     /// # Cancel safety
     /// A dropped call has closed the store object; the delivery of releases continues.
@@ -192,10 +201,11 @@ pub trait Store: Debug + Send + Sync {
     /// [C12]: crate::contract#c12
     async fn close(&self) -> Result<()>;
 
-    /// Sends what dropped guards and calls have queued, and leaves the store open ([C12]).
+    /// Sends the queued releases of dropped guards and calls, and leaves the store open ([C12]).
     ///
-    /// Call it before a program ends that never drops its store: one in a `static`, a leaked one, or one that another
-    /// thread holds. A store that is dropped does the same, for a time that its builder sets.
+    /// Call it before the end of a program that never drops its store: a store in a `static`, a
+    /// leaked store, or one that another thread holds. The drop of a store does the same, for a
+    /// time that its builder sets.
     ///
     /// # Errors
     /// `Timeout` if the store did not accept all releases within 5 s.

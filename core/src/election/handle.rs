@@ -6,7 +6,7 @@ use super::ElectionObserver;
 use super::candidate::Shared;
 use crate::Mutex;
 
-/// A handle of a candidate. Clones are handles of the same one.
+/// A handle of a candidate. Clones are handles of the same candidate.
 #[derive(Clone, Debug)]
 pub struct ElectionHandle {
     shared: Arc<Shared>,
@@ -25,13 +25,14 @@ impl ElectionHandle {
         self.shared.is_leading()
     }
 
-    /// Ends this candidate's term, if it leads: the future of the term is dropped, another candidate leads, and this one stands
-    /// again after its pause.
+    /// Ends this candidate's term, if it leads: the future of the term is dropped, another
+    /// candidate leads, and this one stands again after its pause.
     pub fn step_down(&self) {
         self.shared.step_down();
     }
 
-    /// Ends this candidate's term, if it leads, and its candidacy: [`Election::run`](super::Election::run) returns.
+    /// Ends this candidate's term, if it leads, and its candidacy:
+    /// [`Election::run`](super::Election::run) returns.
     ///
     /// # Examples
     /// ```
@@ -49,7 +50,7 @@ impl ElectionHandle {
         self.shared.withdraw();
     }
 
-    /// Returns an observer of this election, who sees who leads.
+    /// Returns an observer of this election.
     #[must_use]
     pub fn observe(&self) -> ElectionObserver {
         self.observer.clone()

@@ -29,7 +29,8 @@ struct WorkerSlot<W> {
 #[derive(Debug)]
 pub(crate) struct Workers<W> {
     slots: Vec<Option<WorkerSlot<W>>>,
-    /// Numbers of the idle workers. The last to become idle is woken first, because its memory is warm.
+    /// Numbers of the idle workers. The last to become idle is woken first, because its memory is
+    /// warm.
     idle: Vec<usize>,
     /// Numbers of the empty slots.
     free: Vec<usize>,
@@ -132,7 +133,8 @@ impl<W: Clone> Workers<W> {
         slot.waker.clone()
     }
 
-    /// Tells every job that can be stopped to stop. Shutdown reports the other jobs as still running.
+    /// Tells every job that can be stopped to stop. Shutdown reports the other jobs as still
+    /// running.
     pub(crate) fn abort(&self) -> impl Iterator<Item = W> {
         let stoppable = |slot: &&WorkerSlot<W>| matches!(slot.doing, Doing::Running { stoppable: true, .. });
         self.slots.iter().flatten().filter(stoppable).filter_map(|slot| {

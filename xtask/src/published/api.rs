@@ -1,4 +1,5 @@
-//! The listings of public interfaces, kept in the repository so that a review sees every change of them.
+//! The listings of public interfaces, kept in the repository so that a review sees every change of
+//! them.
 
 use std::collections::BTreeSet;
 use std::fs;

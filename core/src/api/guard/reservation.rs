@@ -17,7 +17,8 @@ pub trait ReservationBackend: fmt::Debug + Send + Sync {
     /// Resolves when the reservation is ready.
     async fn due(&self, ready_at: Instant);
 
-    /// Refunds what no later reservation has used ([L7]), and returns how much that was; 0 once it is ready.
+    /// Refunds the part that no later reservation has used ([L7]), and returns it, in tokens; 0
+    /// once it is ready.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` if the store did not answer.
@@ -25,15 +26,16 @@ pub trait ReservationBackend: fmt::Debug + Send + Sync {
     /// [L7]: crate::contract#l7
     async fn cancel(&self, ticket: Ticket) -> Result<u64>;
 
-    /// Queues the cancel, which has an effect until `ready_at`. Must not block, panic or need a runtime.
+    /// Queues the cancel, which has an effect until `ready_at`. Must not block, panic or need a
+    /// runtime.
     fn abandon(&self, ticket: Ticket, ready_at: Instant);
 }
 
 /// Tokens of a limiter, reserved for a time in the future ([L6]).
 ///
 /// # Drop
-/// Dropped before it is ready, the reservation is cancelled by the queue of releases: what no later reservation has
-/// used is refunded ([L7]).
+/// A reservation that is dropped before it is ready is cancelled by the queue of releases: the part
+/// that no later reservation has used is refunded ([L7]).
 ///
 /// # Examples
 /// ```
@@ -66,8 +68,8 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Makes a reservation that a store granted. `ready_at` counts from the receipt of the reply, so that it is never early by
-    /// the store's clock.
+    /// Makes a reservation that a store granted. `ready_at` counts from the receipt of the reply,
+    /// so that it is never early by the store's clock.
     pub fn new(backend: Arc<dyn ReservationBackend>, ticket: Ticket, cost: u64, ready_at: Instant) -> Self {
         Self { backend, ticket, cost, ready_at, armed: true }
     }
@@ -110,11 +112,12 @@ impl Reservation {
         self.armed = false;
     }
 
-    /// Cancels the reservation and returns the refund, in tokens: what no later reservation has used; 0 once it is
-    /// ready ([L7]).
+    /// Cancels the reservation and returns the refund, in tokens: the part that no later
+    /// reservation has used; 0 once it is ready ([L7]).
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` if the store did not answer in time; then the cancel stays queued.
+    /// `Unavailable` or `Unknown` if the store did not answer in time; then the cancel stays
+    /// queued.
     ///
     /// # Cancel safety
     /// A dropped call queues the cancel.
