@@ -101,8 +101,8 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 }
 
 /// Returns whether a page of another site made the request. Programs do not send these headers. A
-/// browser says what it knows in `Sec-Fetch-Site`, if the page came by TLS or from its own machine;
-/// a proxy in between may have changed the host.
+/// browser sends `Sec-Fetch-Site`, if the page came by TLS or from its own machine; a proxy in
+/// between may have changed the host.
 fn is_cross_site(uri: &Uri, headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site != "same-origin" && site != "none";

@@ -83,7 +83,7 @@ impl Filter {
 }
 
 impl App {
-    /// Returns what looks at these names.
+    /// Returns the look at these names.
     pub(crate) fn watch_of(&self, scope: &Scope) -> Result<Arc<Watch>, Refusal> {
         let own = &self.watch.scope.prefix;
         if *scope == Scope::default() || *scope == self.watch.scope {

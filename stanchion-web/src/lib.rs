@@ -21,7 +21,7 @@
 //! # let _ = app(Arc::new(stanchion_memory::MemoryStore::new()));
 //! ```
 //!
-//! # What it serves
+//! # Paths
 //! All paths are below that of the router. A time that ends in `_at_ms` is by the dashboard's
 //! clock, in milliseconds; `now_ms` is the reading of that clock at the answer. Only differences
 //! mean something. Any other `_ms` is a length. `null` stands for a value that the store does not
@@ -56,8 +56,8 @@
 //! | `holds[].lease_ms` | the longest rest of the lease that was seen: about its length |
 //!
 //! With a list come `store` (its kind), `took_ms` (the length of the look), `more` (there are more
-//! names than are listed) and `error` (why the store could not be looked at: the names are those of
-//! an earlier look). An event has besides `full` (it replaces all that was sent), `set` (names that
+//! names than are listed) and `error` (why the store could not be looked at: the names are of an
+//! earlier look). An event has besides `full` (it replaces all that was sent), `set` (names that
 //! are new or have changed), `gone` (pairs of kind and name), `title`, `unlock` (locks can be
 //! freed), and `points`, which have totals at `at_ms`: `names`, `held`, `waiting` and
 //! `began_per_s`, the holds that were seen to begin per second. A connection that broke off needs
@@ -66,7 +66,7 @@
 //! A request that a browser makes for a page of another site is refused with 403, except for the
 //! files of the page and where a link is followed.
 //!
-//! # What it costs
+//! # Cost
 //! All viewers share one look at a time. A look lists all names that have state, up to 2,000, which
 //! costs as much as [`Store::list`] does, and asks for the holds of up to 500 names: names that
 //! have changed first, then names that were asked for the longest time ago. Without a viewer the
@@ -75,11 +75,11 @@
 //! request that finds the store away, so that an outage is shown within the time limit of one or
 //! two requests.
 //!
-//! Where there are more names, each kind has an equal share of what is shown, which names in use
-//! have before idle ones: idle limiters, however many, hide no mutex that is held. For that the
-//! kinds are listed one by one as well. See [`Overview`]. And a viewer can search the whole store
-//! by kind and beginning: such a search looks in the same way, for as long as it is on the page. Of
-//! several searches one looks at a time, and the pause after it is one for all of them.
+//! Where there are more names, each kind has an equal share of the list, in which names in use come
+//! before idle ones: idle limiters, however many, hide no mutex that is held. For that the kinds
+//! are listed one by one as well. See [`Overview`]. And a viewer can search the whole store by kind
+//! and beginning: such a search looks in the same way, for as long as it is on the page. Of several
+//! searches one looks at a time, and the pause after it is one for all of them.
 //!
 //! # What is not guaranteed
 //! A hold that begins and ends between two looks is not seen. The number of waiters is known, but
@@ -160,7 +160,7 @@ impl Dashboard {
         self
     }
 
-    /// Sets whether every request but those for the page's own files needs the token.
+    /// Sets whether every request needs the token, except for the page's own files.
     pub fn token_to_read(mut self, is_needed: bool) -> Self {
         self.access.protects_reads = is_needed;
         self

@@ -37,7 +37,7 @@ impl Overview {
     /// It costs as much as [`Store::list`] does. Where there are more names, each kind is listed by
     /// itself as well, and has an equal share of the names: of mutexes, semaphores and wait groups
     /// those that are held or waited for. So no number of idle names hides one in use, unless more
-    /// of its kind are in use than the share. What is left goes to other names in use, then to idle
+    /// of its kind are in use than the share. The rest goes to other names in use, then to idle
     /// ones.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ const MAX_KEPT: usize = 8;
 /// however many viewers search for however many things.
 #[derive(Debug)]
 pub(crate) struct Searches {
-    /// What looks at all names.
+    /// The look at all names.
     all: Arc<Watch>,
     turn: Turn,
     /// The latest first. A search that is not kept any more ends with its last viewer.

@@ -39,7 +39,7 @@ impl fmt::Display for JobId {
 /// if that job has ended: it would keep a worker busy while it waits for one, and jobs that wait so
 /// on all workers wait for ever. The handle's job goes on, and the handle stays valid. A job can
 /// return the handle as its output, so that it is awaited outside. See
-/// [`WorkerPool`](crate::WorkerPool#inside-a-job) for what is not detected.
+/// [`WorkerPool`](crate::WorkerPool#inside-a-job) for the undetected cases.
 ///
 /// # Drop
 /// Dropping a handle detaches its job: the job still runs, and its output is dropped.

@@ -148,8 +148,9 @@ where
         self.take(Order::Completion).await
     }
 
-    /// Waits for all results that were not taken yet, in the order of submission, and for those of
-    /// the jobs that [submitters](Self::submitter) add until the last submitter is dropped.
+    /// Waits for all results that were not taken yet, in the order of submission, and for the
+    /// results of the jobs that [submitters](Self::submitter) add until the last submitter is
+    /// dropped.
     ///
     /// # Errors
     /// [`GroupError`] of the first job that failed; the other jobs are cancelled.

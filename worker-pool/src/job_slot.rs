@@ -18,7 +18,7 @@ type Ended<T> = Result<T, JobError>;
 
 /// The view of a job that the queue and the workers have.
 pub(crate) trait Run: Send + Sync {
-    /// Tells the job its number. Called once, under the lock of the pool's state, before a worker
+    /// Gives the job its number. Called once, under the lock of the pool's state, before a worker
     /// can take the job.
     fn queued(&self, id: u64);
 

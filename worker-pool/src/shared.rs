@@ -16,8 +16,7 @@ use crate::signal::Signal;
 
 pub(crate) type PoolKernel = Kernel<Queued, Waker>;
 
-/// Tells the pools of this process apart. No two pools have the same, also if one of them has
-/// ended.
+/// Identifies a pool in this process. No two pools have the same id, also if one of them has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PoolId(u64);
 
@@ -60,7 +59,7 @@ impl Shared {
     }
 
     /// Returns whether the caller is a job of this pool. Such a caller keeps a worker busy while it
-    /// waits, so that what it waits for may never get one.
+    /// waits, so that the awaited job may never get one.
     pub(crate) fn runs_caller(&self) -> bool {
         JobContext::current().is_some_and(|context| context.pool == self.id)
     }

@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use tokio::sync::Notify;
 
-/// Tasks that wait until a condition holds, and check it whenever they are told to.
+/// Tasks that wait until a condition holds, and check it at each signal.
 #[derive(Default)]
 pub(crate) struct Signal {
     notify: Notify,

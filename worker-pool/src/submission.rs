@@ -47,7 +47,7 @@ pub(crate) fn refused<J: Job>(refusal: Refusal, slot: &JobSlot<J>) -> SubmitErro
     SubmitError::new(refusal, slot.take().expect("only a worker takes a job, and none has seen this one"))
 }
 
-/// Queues a job that was admitted, and tells the job its number before a worker can take it.
+/// Queues a job that was admitted, and gives it its number before a worker can take it.
 fn push(kernel: &mut PoolKernel, job: &Queued, wakes: &mut Wakes<Waker>) -> u64 {
     let id = kernel.push(Arc::clone(job), wakes);
     job.queued(id);

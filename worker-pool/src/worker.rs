@@ -150,7 +150,7 @@ impl Worker {
         ended
     }
 
-    /// Accounts for the job that ended, runs `then` under the same lock, and only afterwards tells
+    /// Accounts for the job that ended, runs `then` under the same lock, and only afterwards wakes
     /// the job's handle.
     fn finish<R>(
         &mut self,

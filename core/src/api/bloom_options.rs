@@ -20,7 +20,7 @@ pub struct BloomOptions {
     pub false_positive_rate: f64,
     /// Time to live, 1 s to 10 years. `None`: until it is cleared.
     pub ttl: Option<Duration>,
-    /// What to do if the store's parameters differ.
+    /// Reaction if the store's parameters differ.
     pub on_mismatch: OnMismatch,
 }
 
@@ -42,8 +42,8 @@ impl BloomOptions {
         self
     }
 
-    /// Sets what to do if the store's capacity, rate or time to live differs ([C20]). `Replace` is
-    /// refused: the items cannot be recovered from the bits. Clear the filter instead.
+    /// Sets the reaction if the store's capacity, rate or time to live differs ([C20]). `Replace`
+    /// is refused: the items cannot be recovered from the bits. Clear the filter instead.
     ///
     /// [C20]: crate::contract#c20
     #[must_use]

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use crate::limiter::Quota;
 use crate::{OnMismatch, Result};
 
-/// What decides while the store is away ([L10]).
+/// The policy for the time while the store is away ([L10]).
 ///
 /// [L10]: crate::contract#l10
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,9 +29,9 @@ pub enum OutagePolicy {
 pub struct LimiterOptions {
     /// Rate and burst.
     pub quota: Quota,
-    /// What to do if the store's quota differs.
+    /// Reaction if the store's quota differs.
     pub on_mismatch: OnMismatch,
-    /// What decides while the store is away.
+    /// The policy for the time while the store is away.
     pub outage: OutagePolicy,
     /// Whether a refusal is remembered in this process while it holds.
     pub refusal_cache: bool,
@@ -49,7 +49,7 @@ impl LimiterOptions {
         }
     }
 
-    /// Sets what to do if the store's quota differs ([C20]).
+    /// Sets the reaction if the store's quota differs ([C20]).
     ///
     /// [C20]: crate::contract#c20
     #[must_use]
@@ -58,7 +58,7 @@ impl LimiterOptions {
         self
     }
 
-    /// What decides while the store is away ([L10]).
+    /// The policy for the time while the store is away ([L10]).
     ///
     /// [L10]: crate::contract#l10
     #[must_use]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{Error, Result, Ttl};
 
-/// What to do if a parameter differs from that in the store ([C20]). A store MUST refuse a choice
+/// The reaction to a parameter that differs from the store's ([C20]). A store MUST refuse a choice
 /// that it does not know.
 ///
 /// [C20]: crate::contract#c20
@@ -217,7 +217,7 @@ impl MutexOptions {
 pub struct SemaphoreOptions {
     /// The limit: the number of permits.
     pub permits: u32,
-    /// What to do if the store's limit differs.
+    /// Reaction if the store's limit differs.
     pub on_mismatch: OnMismatch,
     /// Options of every hold.
     pub hold: HoldOptions,
@@ -235,7 +235,7 @@ impl SemaphoreOptions {
 
     hold_setters!();
 
-    /// Sets what to do if the store's limit differs ([C20]).
+    /// Sets the reaction if the store's limit differs ([C20]).
     ///
     /// [C20]: crate::contract#c20
     #[must_use]
@@ -262,7 +262,7 @@ pub struct WaitGroupOptions {
     ///
     /// [W7]: crate::contract#w7
     pub limit: Option<u32>,
-    /// What to do if the store's limit differs.
+    /// Reaction if the store's limit differs.
     pub on_mismatch: OnMismatch,
     /// Options of every hold.
     pub hold: HoldOptions,
@@ -284,7 +284,7 @@ impl WaitGroupOptions {
         self
     }
 
-    /// Sets what to do if the store's limit differs ([C20]).
+    /// Sets the reaction if the store's limit differs ([C20]).
     ///
     /// [C20]: crate::contract#c20
     #[must_use]

@@ -33,8 +33,8 @@ impl Mutex {
         self.blocked("lock_for", self.0.lock_for(timeout)).map(|guard| guard.map(MutexGuard::from))
     }
 
-    /// Locks, calls `work` with the fencing token and with what tells of a loss, and unlocks. The
-    /// result is returned if the mutex was held until `work` returned.
+    /// Locks, calls `work` with the fencing token and a [`Lost`], and unlocks. The result is
+    /// returned if the mutex was held until `work` returned.
     ///
     /// # Errors
     /// As [`lock`](Self::lock) for the wait; `Lost` if the lock was lost before `work` returned,

@@ -29,7 +29,7 @@ impl<J> PeriodicJob<J> {
     /// A run that fails, panics or loses the lead is repeated, as by
     /// [`PeriodicJob::run`](crate::PeriodicJob::run). The lead is renewed while the job runs. Where
     /// it is lost all the same, another instance can begin while this thread is at it: the job
-    /// looks at [`Lost`] between its steps, and what it writes is idempotent or
+    /// looks at [`Lost`] between its steps, and its writes are idempotent or
     /// [fenced](crate::Fenced).
     ///
     /// # Errors

@@ -13,11 +13,11 @@ use crate::output::{json, line, message};
 use crate::url::Target;
 use crate::values::{self, rounded};
 
-/// Show who holds a name, for how long, and how many wait
+/// Show the holders of a name, their ages, and the number of waiters
 ///
-/// Ages and leases are told by the store's clock, the time since when by that of this machine, in
-/// UTC. The ticket names the hold to `unlock --ticket`. Who waits is not known: a store keeps the
-/// order of the waiters, and not their labels. A waiter that died counts until its lease is over.
+/// Ages and leases are by the store's clock, the times at which they began by the clock of this
+/// machine, in UTC. The ticket names the hold to `unlock --ticket`. The waiters' labels are not
+/// known: a store keeps only their order. A waiter that died counts until its lease is over.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Inspect {
     /// The name

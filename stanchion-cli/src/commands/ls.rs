@@ -15,11 +15,11 @@ use crate::values::{self, rounded};
 
 /// List the names that have state, with the numbers of holders and waiters, limits and tokens
 ///
-/// `inspect NAME` shows who holds one of them. Names are printed as they are found, in no
-/// particular order. A name that exists all the time is printed at least once, perhaps twice; one
-/// that comes or goes meanwhile may be left out. The store looks at all of its keys or rows, in
-/// small parts, so the whole costs as much as it has of them, of other namespaces and programs too.
-/// On Redis the login needs the right to SCAN.
+/// `inspect NAME` shows the holders of one of them. Names are printed as they are found, in no
+/// particular order. A name that exists all the time is printed at least once, perhaps twice; a
+/// name that comes or goes meanwhile may be left out. The store looks at all of its keys or rows,
+/// in small parts, so the whole costs as much as it has of them, of other namespaces and programs
+/// too. On Redis the login needs the right to SCAN.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Ls {
     /// Only names that begin with this text

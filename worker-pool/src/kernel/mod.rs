@@ -242,12 +242,12 @@ impl<J, W: Clone> Kernel<J, W> {
         Some(job)
     }
 
-    /// Tells a running job to stop.
+    /// Stops a running job.
     pub(crate) fn stop(&mut self, id: u64, wakes: &mut Wakes<W>) {
         self.workers.stop(id).into_iter().for_each(|waker| wakes.push(waker));
     }
 
-    /// Tells every running job that can be stopped to stop.
+    /// Stops every running job that can be stopped.
     pub(crate) fn abort(&mut self, wakes: &mut Wakes<W>) {
         self.workers.abort().for_each(|waker| wakes.push(waker));
     }
@@ -304,9 +304,9 @@ impl<J, W: Clone> Kernel<J, W> {
         std::mem::take(&mut self.aborted)
     }
 
-    /// Removes a worker that is gone; a worker is gone once it was told to leave. The job that it
-    /// was running is counted as aborted. If a pool with jobs loses its last worker, the runtime
-    /// has ended, and the pool is closed.
+    /// Removes a worker that is gone; a worker is gone once it was sent away. The job that it was
+    /// running is counted as aborted. If a pool with jobs loses its last worker, the runtime has
+    /// ended, and the pool is closed.
     pub(crate) fn remove_worker(&mut self, worker: usize, wakes: &mut Wakes<W>) {
         if let Some(job) = self.workers.remove(worker) {
             self.counts.add(End::Aborted);

@@ -1,4 +1,4 @@
-//! `top`: a live view of what is held, who waits, and how full limiters are.
+//! `top`: a live view of holds, waiters and levels of limiters.
 
 mod keys;
 mod model;
