@@ -44,9 +44,9 @@ impl Holder {
 /// The state of an object at one instant of store time ([C23]). Expired holds are not in it.
 ///
 /// A networked store reads more than 1,000 holds in several requests, so that no request keeps the
-/// server from other work ([C27]). They are the holds of the instant of the first request. Missing
-/// may be a hold that has ended since, whose lease was shortened, or that was taken over in
-/// between. An object with more holds than can be read within the request timeout is
+/// server from other work ([C27]). They are the holds of the instant of the first request. A hold
+/// may be missing if it has ended since, its lease was shortened, or it was taken over in between.
+/// An object with more holds than can be read within the request timeout is
 /// [`Unavailable`](crate::ErrorKind::Unavailable). To know how many permits are free, or how many
 /// members there are, [`available`](crate::Semaphore::available) and
 /// [`count`](crate::WaitGroup::count) take one short request.
@@ -60,10 +60,10 @@ pub struct Inspection {
     pub holders: Vec<Holder>,
     /// Number of queued acquisitions. An acquisition has lost its place and does not count if its
     /// process was silent for the lease that it asks for, 1 s at least. In a queue longer than
-    /// 1,000 the acquisitions behind count until a request comes upon them. In the first 2 s after
-    /// a restart or a stall of the store all acquisitions count ([C16]). A mutex kept by a session
-    /// of Postgres may count its holder, too, for a moment after the grant: the place in the queue
-    /// is given up after the lock is had.
+    /// 1,000 the acquisitions behind those count until a request comes upon them. In the first 2 s
+    /// after a restart or a stall of the store all acquisitions count ([C16]). A mutex kept by a
+    /// session of Postgres may count its holder, too, for a moment after the grant: the place in
+    /// the queue is given up after the lock is had.
     ///
     /// [C16]: crate::contract#c16
     pub waiters: u64,

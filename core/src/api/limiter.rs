@@ -24,7 +24,7 @@ use crate::{Decision, Reservation, Result};
 /// use stanchion::{LimiterOptions, Quota};
 ///
 /// let store = stanchion::connect("memory:").await?;
-/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_minute(50).burst(10)))?;
 /// let decision = calls.allow().await?;
 /// assert!(decision.allowed && decision.remaining == 9);
 /// assert!(!calls.wait_n_for(10, Duration::from_millis(1)).await?, "it would take longer");
