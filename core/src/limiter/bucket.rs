@@ -18,12 +18,12 @@ pub struct Verdict {
     pub limit: u64,
     /// Whole tokens that can be taken at once, after this call.
     pub remaining: u64,
-    /// The same call is allowed after this time, and not a microsecond before, if nobody else takes
-    /// ([L2]). `None` when allowed.
+    /// The same call is allowed after this time, and not a microsecond before, if no other call
+    /// takes tokens ([L2]). `None` when allowed.
     ///
     /// [L2]: crate::contract#l2
     pub retry_after: Option<u64>,
-    /// The bucket is full after this time, if nobody takes.
+    /// The bucket is full after this time, if no call takes tokens.
     pub reset_after: u64,
 }
 
