@@ -1,8 +1,8 @@
 //! The same stores for threads that have no runtime: every call blocks its thread.
 //!
-//! Where calls may be made, what there is instead of a dropped future, and how all of it is used: the guide's page
-//! [threads](crate::guide::threads). The methods of [`Mutex`], [`Semaphore`], [`WaitGroup`] and [`Limiter`] are on the pages of these aliases and of
-//! [`Object`].
+//! Where calls may be made, what there is instead of a dropped future, and how all of it is used:
+//! the guide's page [threads](crate::guide::threads). The methods of [`Mutex`], [`Semaphore`],
+//! [`WaitGroup`] and [`Limiter`] are on the pages of these aliases and of [`Object`].
 
 #[cfg(feature = "bloom")]
 pub use stanchion_core::blocking::BloomFilter;
@@ -14,7 +14,8 @@ pub use stanchion_core::blocking::{
 /// Opens the store that a URL names, as [`stanchion::connect`](crate::connect), for threads.
 ///
 /// # Errors
-/// As [`stanchion::connect`](crate::connect); `Unsupported` if it would have to wait inside of a polled task of tokio.
+/// As [`stanchion::connect`](crate::connect); `Unsupported` if it would have to wait inside of a
+/// polled task of tokio.
 ///
 /// # Examples
 /// ```

@@ -10,12 +10,13 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 /// Opens the store that a URL names.
 ///
 /// # Errors
-/// - `InvalidArgument` for an unknown scheme, an unknown parameter or a malformed URL, whose wrong part is named; or if the
-///   server is not of the kind that the URL names, such as a sentinel.
+/// - `InvalidArgument` for an unknown scheme, an unknown parameter or a malformed URL, whose wrong
+///   part is named; or if the server is not of the kind that the URL names, such as a sentinel.
 /// - `Unsupported` if the store's Cargo feature is off, naming it, or if the server is too old.
-/// - `Unavailable` if no server answers, naming the cause and the [address](Error::address); `Unauthorized` if the server
-///   refuses the credentials.
-/// - `UnsafeStore` or `ConfigMismatch` if the server is configured so that it could break a guarantee ([C22]).
+/// - `Unavailable` if no server answers, naming the cause and the [address](Error::address);
+///   `Unauthorized` if the server refuses the credentials.
+/// - `UnsafeStore` or `ConfigMismatch` if the server is configured so that it could break a
+///   guarantee ([C22]).
 ///
 /// No error contains the password, neither in its text nor in its sources ([C21]).
 ///

@@ -3,17 +3,17 @@
 //! # Where to look
 //!
 //! - [`connect`] opens a store by its URL; [`Store`] opens all other objects by name.
-//! - [`Mutex`], [`Semaphore`], [`WaitGroup`] and [`Limiter`] document what they guarantee and what they do not. They
-//!   are dyn-safe, so they can be passed around as `Arc<dyn Mutex>`, swapped and mocked. The same applies to
-//!   `BloomFilter`, behind the feature `bloom`.
+//! - [`Mutex`], [`Semaphore`], [`WaitGroup`] and [`Limiter`] document their guarantees and
+//!   limitations. They are dyn-safe, so they can be passed around as `Arc<dyn Mutex>`, swapped and
+//!   mocked. The same applies to `BloomFilter`, behind the feature `bloom`.
 //! - [`MutexGuard`], [`Permit`], [`Member`] and [`Reservation`] are the guards that callers hold.
 //! - [`Fenced`] is the resource's side of a fencing token, for resources in this process.
 //! - [`Error`] and [`ErrorKind`] describe errors, in the same way on every store.
-//! - The modules `memory`, `redis` and `postgres` are the stores' own crates, with builders that offer more than a
-//!   URL does; each stands behind the Cargo feature of its name.
+//! - The modules `memory`, `redis` and `postgres` are the stores' own crates, with builders that
+//!   offer more than a URL does; each stands behind the Cargo feature of its name.
 //!
-//! Codes such as `C4` or `M2` in the documentation name the clause of the [contract] behind the sentence; the conformance
-//! suite has tests whose names begin with that code.
+//! Codes such as `C4` or `M2` in the documentation name the clause of the [contract] behind the
+//! sentence; the conformance suite has tests whose names begin with that code.
 #![cfg_attr(feature = "bloom", doc = include_str!("bloom.md"))]
 
 mod connect;
@@ -35,7 +35,8 @@ pub use stanchion_core::{
     Semaphore, SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
 
-/// The interface for authors of stores: the steps, the engine that drives them, and the parts of guards.
+/// The interface for authors of stores: the steps, the engine that drives them, and the parts of
+/// guards.
 ///
 /// See [writing a store](guide::writing_a_store).
 pub mod spi {

@@ -1,17 +1,24 @@
 -- acquire: grants, queues or refuses requests; first come, first served among live waiters.
 --
--- p_tokens, p_state  the retention of tokens, and of other state
--- p_kinds, p_names   the objects in the order of kind and name, each with the next p_counts of the entries below; the
---                    tickets of an object are distinct (if one occurs twice, the object is listed twice)
--- p_checks           r: refuse another limit, a: adopt or follow, p: replace; t: a mutex, until a transaction has it;
---                    s: a place in the queue of a mutex, which is never granted here
--- p_queue, p_bounds  whether to queue, and the bound of the queue or null
--- codes              0 granted: token, limit, epoch (of a wait group)
---                    1 waiting: limit, epoch; epoch is 0 if not queued   2 cancelled before
---                    3 limits differ: limit   4 too large: limit   5 the queue is at its bound
--- Locks     the objects, in order; then see `mark_live`.
--- O(entries · log holds); with a queue O(log waiters + waiters passed over).
--- Retry     the ticket names the acquisition: a hold gets its lease anew and keeps its token, a waiter keeps its place.
+-- Arguments   p_tokens, p_state: the retention of tokens, and of other state
+--             p_kinds, p_names: the objects in the order of kind and name, each with the next
+--               p_counts of the entries below; the tickets of an object are distinct (if one occurs
+--               twice, the object is listed twice)
+--             p_checks: `r` refuse another limit, `a` adopt or follow, `p` replace; `t` a mutex,
+--               until a transaction has it; `s` a place in the queue of a mutex, which is never
+--               granted here
+--             p_queue, p_bounds: whether to queue, and the bound of the queue or null
+-- Returns     for each entry a code, and with some codes the limit, the epoch or the token:
+--             0 granted: token, limit, epoch (of a wait group)
+--             1 waiting: limit, epoch; epoch is 0 if not queued
+--             2 cancelled before
+--             3 limits differ: limit
+--             4 too large: limit
+--             5 the queue is at its bound
+-- Locks       the objects, in order; then see `mark_live`
+-- Complexity  O(entries · log holds); with a queue O(log waiters + waiters passed over)
+-- Retry       the ticket names the acquisition: a hold gets its lease anew and keeps its token, a
+--             waiter keeps its place
 CREATE OR REPLACE FUNCTION stanchion.acquire(
     p_namespace text, p_process uuid, p_tokens bigint, p_state bigint,
     p_kinds text[], p_names text[], p_counts integer[],
@@ -104,7 +111,8 @@ BEGIN
         END IF;
         woken := o.used < before;
         IF o.keyed AND o.used = 0 THEN
-            -- A transaction may have the mutex. If none does, none gets it before the commit of this step.
+            -- A transaction may have the mutex. If none does, none gets it before the commit of
+            -- this step.
             o.keyed := NOT pg_try_advisory_xact_lock(stanchion.session_key(p_namespace, o.name));
         END IF;
         IF size = 1 THEN

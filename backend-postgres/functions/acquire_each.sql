@@ -1,10 +1,13 @@
--- acquire_each: executes the entries of one object one after the other, if they cannot all be granted at once.
+-- acquire_each: executes the entries of one object one after the other, if they cannot all be
+-- granted at once.
 --
--- Their tickets are distinct. The rows of the tickets are read with one statement for each table. The results are
--- written together: before a look at the queue, and at the end. Arguments as in `acquire`.
--- codes, tokens, limits, epochs  the answers
--- woken, leased                  whether a waiter may fit now, and the longest lease that was set
--- O(entries · log holds); with a queue O(log waiters + waiters passed over).
+-- The rows of the tickets are read with one statement for each table. The results are written
+-- together: before a look at the queue, and at the end.
+--
+-- Arguments   the row of the object; the others as in `acquire`; the tickets are distinct
+-- Returns     codes, tokens, limits, epochs: the answers, as in `acquire`
+--             woken, leased: whether a waiter may fit now, and the longest lease that was set
+-- Complexity  O(entries · log holds); with a queue O(log waiters + waiters passed over)
 CREATE OR REPLACE FUNCTION stanchion.acquire_each(
     INOUT o stanchion.objects, p_now bigint, p_process uuid, p_state bigint,
     p_tickets uuid[], p_weights bigint[], p_leases bigint[], p_limits bigint[], p_checks text[],
@@ -20,7 +23,8 @@ DECLARE
     has_tombstone boolean[] := array_fill(false, ARRAY[size]);
     places bigint[] := array_fill(NULL::bigint, ARRAY[size]);
     placed integer := 0;
-    -- The live waiters in order, at most one more than may leave; null if unknown. `at` is the index of the first one.
+    -- The live waiters in order, at most one more than may leave; null if unknown. `at` is the
+    -- index of the first one.
     line bigint[];
     at integer := 1;
     heard boolean := false;

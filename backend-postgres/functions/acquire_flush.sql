@@ -1,7 +1,8 @@
 -- acquire_flush: writes the results of `acquire_each`.
 --
--- p_granted, p_joined, p_renewed  numbers of entries;  p_left  arrival numbers of waiters that leave the queue
--- O(entries).
+-- Arguments   p_granted, p_joined, p_renewed: numbers of entries
+--             p_left: arrival numbers of waiters that leave the queue
+-- Complexity  O(entries)
 CREATE OR REPLACE FUNCTION stanchion.acquire_flush(
     p_object bigint, p_now bigint, p_process uuid, p_tickets uuid[], p_weights bigint[], p_leases bigint[],
     p_granted integer[], p_tokens bigint[], p_labels text[], p_joined integer[], p_arrivals bigint[],

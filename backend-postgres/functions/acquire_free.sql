@@ -1,11 +1,15 @@
--- acquire_free: grants those entries of a batch at once whose objects are free for them, without a loop over the objects. The
--- others are left to the loop of `acquire`, which decides the same for the granted ones.
+-- acquire_free: grants those entries of a batch at once whose objects are free for them, without a
+-- loop over the objects.
 --
--- Arguments as in `acquire`, with one entry for each object. Wait groups, objects with waiters, with holds that have expired, or
--- with tombstones are left out.
--- granted         the numbers of the entries, ascending; empty if the row of some object has to be made
--- tokens, limits  their answers
--- Locks           the objects, in order. O(entries · log holds).
+-- Wait groups, objects with waiters, with expired holds or with tombstones are left out: they go
+-- through the loop of `acquire`, which decides the same for the granted ones.
+--
+-- Arguments   as in `acquire`, with one entry for each object
+-- Returns     granted: the numbers of the entries, ascending; empty if the row of some object has
+--               to be made
+--             tokens, limits: their answers
+-- Locks       the objects, in order
+-- Complexity  O(entries · log holds)
 CREATE OR REPLACE FUNCTION stanchion.acquire_free(
     p_namespace text, p_tokens bigint, p_state bigint, p_kinds text[], p_names text[],
     p_tickets uuid[], p_weights bigint[], p_leases bigint[], p_limits bigint[], p_checks text[], p_labels text[],

@@ -1,9 +1,11 @@
--- attach: moves a detached hold to another ticket. The token, the weight and the time of the grant stay.
+-- attach: moves a detached hold to another ticket. The token, the weight and the time of the grant
+-- stay.
 --
--- p_label   the new label; null keeps the label of the hold
--- token     null if the hold is gone;  epoch: of a wait group
--- Locks     the object. O(log holds).
--- Retry     finds the hold under the new ticket, sets its lease anew, and gives the same answer.
+-- Arguments   p_label: the new label; null keeps the label of the hold
+-- Returns     token, null if the hold is gone; weight; epoch, of a wait group
+-- Locks       the object
+-- Complexity  O(log holds)
+-- Retry       finds the hold under the new ticket, sets its lease anew, and gives the same answer
 CREATE OR REPLACE FUNCTION stanchion.attach(
     p_namespace text, p_tokens bigint, p_kind text, p_name text, p_from uuid, p_to uuid, p_lease bigint, p_label text,
     OUT token bigint, OUT weight bigint, OUT epoch bigint

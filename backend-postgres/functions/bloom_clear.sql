@@ -1,5 +1,5 @@
--- bloom_clear: empties a filter. Its row stays for a while, so that a caller that has seen the filter learns that it
--- was not lost.
+-- bloom_clear: empties a filter. Its row stays for a while, so that a caller that has seen the
+-- filter learns that it was not lost.
 --
 -- Arguments   namespace, name, how long the row stays in ms
 -- Returns     its generation and the end of the row; null if there is no filter

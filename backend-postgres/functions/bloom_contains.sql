@@ -1,11 +1,10 @@
 -- bloom_contains: answers a part of a request that asks whether a filter contains items.
 --
--- Arguments   the filter's row, all null if there is none; the moment; the terms of the caller, the generation that it
---             has seen and its end; the number of items; pages, pairs and the range of pages, as for `bloom_unset`
+-- Arguments   the filter's row, all null if there is none; the moment; the terms of the caller, the
+--             generation that it has seen and its end; the number of items; pages, pairs and the
+--             range of pages, as for `bloom_unset`
 -- Returns     the answer, as `bloom_probe` describes it
--- Locks       none
 -- Complexity  O(pairs); O(log pages) for each page
--- Retry       asks again
 CREATE OR REPLACE FUNCTION stanchion.bloom_contains(
     in_filter stanchion.bloom_filters, in_moment bigint, in_terms text, in_known uuid, in_known_ends bigint,
     in_count integer, in_pages integer[], in_upto integer[], in_pairs integer[], in_first integer, in_last integer,

@@ -1,11 +1,9 @@
--- bloom_flags: returns the items of a list as bits: item `i` is bit `i % 8` of byte `i / 8`, the least significant
--- first.
+-- bloom_flags: returns the items of a list as bits: item `i` is bit `i % 8` of byte `i / 8`, the
+-- least significant first.
 --
 -- Arguments   the number of items, counted from 0; the items in the list, null if there are none
 -- Returns     the bits
--- Locks       none
 -- Complexity  O(items in the list · bytes)
--- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.bloom_flags(in_count integer, in_items integer[]) RETURNS bytea
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp IMMUTABLE PARALLEL SAFE
 AS $$

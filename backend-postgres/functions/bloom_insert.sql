@@ -1,16 +1,14 @@
 -- bloom_insert: executes a part of a request that inserts items.
 --
--- Of equal items, and of items that share a bit, only the first one has that bit among its pairs. An item is new if it
--- lacks one of its pairs' bits.
+-- Of equal items, and of items that share a bit, only the first one has that bit among its pairs.
+-- An item is new if it lacks one of its pairs' bits.
 --
--- Arguments   a locked row; namespace; the moment; the terms of the caller, its time to live, the generation that it
---             has seen, its end, and the generation of a new filter; the number of items; pages, pairs and the range of
---             pages, as for `bloom_unset`
--- Returns     the answer, as `bloom_probe` describes it, and the row as it is then, which is not written; null if
---             unchanged
--- Locks       none that are not held
+-- Arguments   a locked row; namespace; the moment; the terms of the caller, its time to live, the
+--             generation that it has seen, its end, and the generation of a new filter; the number
+--             of items; pages, pairs and the range of pages, as for `bloom_unset`
+-- Returns     the answer, as `bloom_probe` describes it, and the row as it is then, which is not
+--             written; null if unchanged
 -- Complexity  O(pairs); O(log pages) for each page, which is written once
--- Retry       see its caller
 CREATE OR REPLACE FUNCTION stanchion.bloom_insert(
     in_filter stanchion.bloom_filters, in_namespace text, in_moment bigint, in_terms text, in_ttl bigint,
     in_known uuid, in_known_ends bigint, in_fresh uuid, in_count integer, in_pages integer[], in_upto integer[],

@@ -4,7 +4,8 @@
 --
 -- Arguments   namespace, name, whether a missing row is made
 -- Returns     the row; null if there is none
--- Locks       the row of `bloom_filters`; a step that locks several does so in the order of the names' bytes
+-- Locks       the row of `bloom_filters`; a step that locks several does so in the order of the
+--             names' bytes
 -- Complexity  O(1)
 -- Retry       makes no row twice
 CREATE OR REPLACE FUNCTION stanchion.bloom_lock(in_namespace text, in_name text, in_making boolean)

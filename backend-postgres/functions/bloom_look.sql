@@ -1,14 +1,12 @@
 -- bloom_look: answers a request that changes nothing, from one view of the tables.
 --
--- Bits are only ever set while a filter lives: an item that is not new in that view is not new under the filter's lock.
--- If an item is new, a few pages nearly always show it.
+-- Bits are only ever set while a filter lives: an item that is not new in that view is not new
+-- under the filter's lock. If an item is new, a few pages nearly always show it.
 --
 -- Arguments   as for `bloom_probe`
--- Returns     an answer for each part; null if an item is new, if a filter must be made or refused, or if the request
---             may have been answered before
--- Locks       none
+-- Returns     an answer for each part; null if an item is new, if a filter must be made or refused,
+--             or if the request may have been answered before
 -- Complexity  O(pairs); O(log pages) for each page
--- Retry       asks again
 CREATE OR REPLACE FUNCTION stanchion.bloom_look(
     in_namespace text, in_lane uuid, in_number bigint, in_names text[], in_parts integer[], in_kinds "char"[],
     in_terms text[], in_known uuid[], in_known_ends bigint[], in_counts integer[], in_runs integer[],

@@ -1,7 +1,7 @@
 -- bloom_mask(n, 1): returns a page in which the bits with these numbers are set.
 --
--- It is an aggregate over a function of the server, without a line of PL/pgSQL for each bit. Its first state, a page of
--- zeros, is too long to be written out.
+-- It is an aggregate over a function of the server, without a line of PL/pgSQL for each bit. Its
+-- first state, a page of zeros, is too long to be written out.
 --
 -- Complexity  O(rows)
 DO $$

@@ -1,7 +1,8 @@
 -- bloom_merge: sets all bits that are set in some pages.
 --
--- Arguments   namespace, name; the terms of the caller, its time to live, the generation that it has seen, its end, and
---             the generation of a new filter; pages, distinct, and 2048 bytes for each
+-- Arguments   namespace, name; the terms of the caller, its time to live, the generation that it
+--             has seen, its end, and the generation of a new filter; pages, distinct, and 2048
+--             bytes for each
 -- Returns     `t`, `m` or `l`, with the same columns as from `bloom_probe`
 -- Locks       the row of `bloom_filters`
 -- Complexity  O(log pages) for each page, which is written once

@@ -1,11 +1,10 @@
 -- bloom_open: makes a filter if there is none.
 --
--- Arguments   a locked row; namespace; the answer of `bloom_state` for it: `n`, `c` or `o`; the terms and the time to
---             live, null for none; the generation of a new filter; the moment
+-- Arguments   a locked row; namespace; the answer of `bloom_state` for it: `n`, `c` or `o`; the
+--             terms and the time to live, null for none; the generation of a new filter; the moment
 -- Returns     the row as it is then; only its image is written
 -- Locks       rows of `bloom_images`, under the lock of the filter
 -- Complexity  O(1)
--- Retry       see its caller
 CREATE OR REPLACE FUNCTION stanchion.bloom_open(
     in_filter stanchion.bloom_filters, in_namespace text, in_state "char", in_terms text, in_ttl bigint,
     in_fresh uuid, in_moment bigint

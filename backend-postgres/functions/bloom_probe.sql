@@ -1,23 +1,26 @@
 -- bloom_probe: executes a request.
 --
--- A request is sent in parts. Each part inserts items into a filter, or asks whether the filter contains them.
+-- A request is sent in parts. Each part inserts items into a filter, or asks whether the filter
+-- contains them.
 --
--- Arguments   namespace; lane and number of the request; names, distinct, in the order of their bytes; the number of
---             parts of each name; then for each part, name by name:
---             kind (`i` insert, `c` contains), terms, time to live in ms or null, the generation that the caller has
---             seen and its end, both null for none, the generation of a new filter, the number of items, the index of
---             the last page of the part;
+-- Arguments   namespace; lane and number of the request; names, distinct, in the order of their
+--             bytes; the number of parts of each name; then for each part, name by name:
+--             kind (`i` insert, `c` contains), terms, time to live in ms or null, the generation
+--             that the caller has seen and its end, both null for none, the generation of a new
+--             filter, the number of items, the index of the last page of the part;
 --             and pages and pairs as for `bloom_unset`, part by part
 -- Returns     a row for each part, with one of these codes:
---             `t` answered: generation, end, and as from `bloom_flags` the items that lack a bit which no other item
---                 asked for: an inserted item that lacks one is new, any other is not contained
+--             `t` answered: generation, end, and as from `bloom_flags` the items that lack a bit
+--                 which no other item asked for: an inserted item that lacks one is new, any other
+--                 is not contained
 --             `e` there is no filter; if it was cleared, its generation and end
 --             `m` the terms differ: the terms of the filter
 --             `l` it was lost
 --             `u` a later request of the lane was answered before
 -- Locks       rows of `bloom_filters`, in the order of the names; none if nothing is new
 -- Complexity  O(pairs); O(log pages) for each page, which is written at most once by each part
--- Retry       the lane and number name the request: its inserts get the answers of the first time, for 60 s
+-- Retry       the lane and number name the request: its inserts get the answers of the first time,
+--             for 60 s
 CREATE OR REPLACE FUNCTION stanchion.bloom_probe(
     in_namespace text, in_lane uuid, in_number bigint, in_names text[], in_parts integer[], in_kinds "char"[],
     in_terms text[], in_ttls bigint[], in_known uuid[], in_known_ends bigint[], in_fresh uuid[], in_counts integer[],

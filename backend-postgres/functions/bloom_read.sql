@@ -1,11 +1,10 @@
 -- bloom_read: returns the bits of some pages.
 --
--- Arguments   namespace, name; the generation that the caller has seen and its end; the first and the last page
--- Returns     `t` with the terms, the pages that have set bits, in order, and their bytes; `e` or `l` as from
---             `bloom_probe`
--- Locks       none
+-- Arguments   namespace, name; the generation that the caller has seen and its end; the first and
+--             the last page
+-- Returns     `t` with the terms, the pages that have set bits, in order, and their bytes; `e` or
+--             `l` as from `bloom_probe`
 -- Complexity  O(pages · log pages)
--- Retry       asks again
 CREATE OR REPLACE FUNCTION stanchion.bloom_read(
     in_namespace text, in_name text, in_known uuid, in_known_ends bigint, in_first integer, in_last integer,
     OUT code "char", OUT terms text, OUT pages integer[], OUT bytes bytea[]

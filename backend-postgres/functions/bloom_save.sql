@@ -1,9 +1,7 @@
 -- bloom_save: writes a filter's row.
 --
 -- Arguments   a locked row as it is now
--- Locks       none that are not held
 -- Complexity  O(1)
--- Retry       writes the same
 CREATE OR REPLACE FUNCTION stanchion.bloom_save(in_filter stanchion.bloom_filters) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC

@@ -1,12 +1,10 @@
 -- bloom_state: compares a filter with the record that a caller has seen.
 --
--- Arguments   the filter's row, all null if there is none; the generation that the caller has seen and its end, null if
---             it has seen none or if it never ends; the moment
--- Returns     `l` the record that it has seen was lost (B6)   `n` there is no filter   `c` it is cleared
---             `o` there is one
--- Locks       none
+-- Arguments   the filter's row, all null if there is none; the generation that the caller has seen
+--             and its end, null if it has seen none or if it never ends; the moment
+-- Returns     `l` the record that it has seen was lost (B6)   `n` there is no filter
+--             `c` it is cleared   `o` there is one
 -- Complexity  O(1)
--- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.bloom_state(
     in_filter stanchion.bloom_filters, in_known uuid, in_known_ends bigint, in_moment bigint
 ) RETURNS "char"

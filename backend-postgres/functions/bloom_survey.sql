@@ -1,10 +1,9 @@
 -- bloom_survey: returns the state of a whole filter.
 --
 -- Arguments   namespace, name; the generation that the caller has seen and its end
--- Returns     `t` with generation, end, terms and the number of set bits; `e` or `l` as from `bloom_probe`
--- Locks       none
+-- Returns     `t` with generation, end, terms and the number of set bits; `e` or `l` as from
+--             `bloom_probe`
 -- Complexity  O(1): set bits are counted when they are set
--- Retry       asks again
 CREATE OR REPLACE FUNCTION stanchion.bloom_survey(
     in_namespace text, in_name text, in_known uuid, in_known_ends bigint,
     OUT code "char", OUT generation uuid, OUT ends bigint, OUT terms text, OUT bits_set bigint

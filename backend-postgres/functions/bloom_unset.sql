@@ -1,13 +1,14 @@
--- bloom_unset: returns which of some bits are not set, and whether a page that was written is missing.
+-- bloom_unset: returns which of some bits are not set, and whether a page that was written is
+-- missing.
 --
 -- Plain SQL, so that the planner can inline it into the calling statement.
 --
--- Arguments   the image and its `made`; pages; the index of the last pair of each page; pairs, each `item * 16384 + bit
---             of the page`, page by page; the first and the last page to look at
--- Returns     a row for each bit that is not set: its page and pair, whether the page is absent, whether it was lost
--- Locks       none
+-- Arguments   the image and its `made`; pages; the index of the last pair of each page; pairs, each
+--             `item * 16384 + bit of the page`, page by page; the first and the last page to look
+--             at
+-- Returns     a row for each bit that is not set: its page and pair, whether the page is absent,
+--             whether it was lost
 -- Complexity  O(pairs); O(log pages) for each page
--- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.bloom_unset(
     in_image bigint, in_made bit, in_pages integer[], in_upto integer[], in_pairs integer[], in_first integer,
     in_last integer

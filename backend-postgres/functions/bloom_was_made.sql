@@ -1,11 +1,9 @@
--- bloom_was_made: returns whether a page was written since the image was made. If it was and is missing, it is lost
--- (B6).
+-- bloom_was_made: returns whether a page was written since the image was made. If it was and is
+-- missing, it is lost (B6).
 --
 -- Arguments   the image and its `made`, the page
 -- Returns     whether it was written; true if the directory itself is lost
--- Locks       none
 -- Complexity  O(log pages)
--- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.bloom_was_made(in_image bigint, in_made bit, in_page integer) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (

@@ -1,11 +1,9 @@
 -- bloom_write: sets bits that are not set.
 --
--- Arguments   a locked row whose image is there; pages, distinct; for each page, the bits to set, none of which is set
---             yet, and whether the page is absent
+-- Arguments   a locked row whose image is there; pages, distinct; for each page, the bits to set,
+--             none of which is set yet, and whether the page is absent
 -- Returns     the row as it is then; the row itself is not written
--- Locks       none that are not held
 -- Complexity  O(log pages) for each page, which is written once
--- Retry       see its caller
 CREATE OR REPLACE FUNCTION stanchion.bloom_write(
     in_filter stanchion.bloom_filters, in_pages integer[], in_masks bit varying[], in_absent boolean[]
 ) RETURNS stanchion.bloom_filters
@@ -15,7 +13,8 @@ DECLARE
     f stanchion.bloom_filters := in_filter;
     folder integer;
 BEGIN
-    -- An insert finds each page by the index, even if the planner expects few pages; an update could read all of them.
+    -- An insert finds each page by the index, even if the planner expects few pages; an update
+    -- could read all of them.
     INSERT INTO stanchion.bloom_pages AS p (image, page, bits)
     SELECT f.image, m.page, m.mask FROM unnest(in_pages, in_masks) AS m (page, mask)
     ON CONFLICT ON CONSTRAINT bloom_pages_pkey DO UPDATE SET bits = p.bits | EXCLUDED.bits;

@@ -1,11 +1,14 @@
 -- cancel: withdraws acquisitions in every state.
 --
--- It ends the hold, removes the waiter, and always leaves a tombstone: a copy of the acquire that a retry overtook may
--- still be under way. A cancelled member of a wait group is not counted in the outcome.
+-- It ends the hold, removes the waiter, and always leaves a tombstone: a copy of the acquire that a
+-- retry overtook may still be under way. A cancelled member of a wait group is not counted in the
+-- outcome.
 --
--- p_kinds, p_names, p_counts  as in `acquire`;  p_leases  how long the tombstones stay
--- Locks     the objects, in order. O(entries · (log holds + log waiters)).
--- Retry     changes only the times of the tombstones.
+-- Arguments   p_kinds, p_names, p_counts: as in `acquire`
+--             p_leases: how long the tombstones stay
+-- Locks       the objects, in order
+-- Complexity  O(entries · (log holds + log waiters))
+-- Retry       changes only the times of the tombstones
 CREATE OR REPLACE FUNCTION stanchion.cancel(
     p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
     p_tickets uuid[], p_leases bigint[]

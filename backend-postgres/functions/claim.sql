@@ -1,8 +1,12 @@
 -- claim: locks an object's row and returns its newest version.
 --
--- p_tokens  the retention of tokens; a missing row is made. If it is null, no row is made, and a missing row is null.
--- Locks     the row. A step claims all its objects in the order of kind and name, before any other lock.
--- O(log objects). A retry finds the row.
+-- Arguments   p_tokens: the retention of tokens, with which a missing row is made; null makes no
+--             row
+-- Returns     the row; null if it is missing and was not made
+-- Locks       the row. A step claims all its objects in the order of kind and name, before any
+--             other lock
+-- Complexity  O(log objects)
+-- Retry       finds the row
 CREATE OR REPLACE FUNCTION stanchion.claim(p_namespace text, p_kind text, p_name text, p_tokens bigint)
 RETURNS stanchion.objects
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

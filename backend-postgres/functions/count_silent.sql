@@ -1,6 +1,10 @@
--- count_silent: counts the silent waiters of an object. Removes the lost ones, and returns their number.
+-- count_silent: counts the silent waiters of an object, and removes the lost ones.
 --
--- O(waiters): called at most once a second.
+-- Arguments   p_asking: the calling process, which is live, or null
+-- Returns     dead: the number of silent waiters
+--             gone: the number of removed ones
+-- Locks       see `mark_dead`
+-- Complexity  O(waiters): called at most once a second
 CREATE OR REPLACE FUNCTION stanchion.count_silent(
     o stanchion.objects, p_now bigint, p_asking uuid, OUT dead bigint, OUT gone bigint
 )

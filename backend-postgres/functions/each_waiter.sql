@@ -1,9 +1,13 @@
--- each_waiter: returns the next waiters of an object after an arrival number, in order, with the time until which each
--- counts as live.
+-- each_waiter: returns the next waiters of an object after an arrival number, in order.
 --
--- p_asking  the calling process, which is live, or null
--- lost      silent for the length of its lease: to be removed
--- `mark_dead` is called only if a process was not heard within the last second. O(log waiters + p_count).
+-- `mark_dead` is called only if a process was not heard within the last second.
+--
+-- Arguments   p_asking: the calling process, which is live, or null
+--             p_count: how many; null for all
+-- Returns     till: the time until which the waiter counts as live
+--             lost: whether it was silent for the length of its lease: it has to be removed
+-- Locks       see `mark_dead`
+-- Complexity  O(log waiters + p_count)
 CREATE OR REPLACE FUNCTION stanchion.each_waiter(
     p_namespace text, p_object bigint, p_now bigint, p_asking uuid, p_after bigint, p_count integer
 ) RETURNS TABLE (

@@ -1,7 +1,10 @@
--- end_generation: ends the open generation of a wait group whose last member ended, and notes hints to the processes that wait
--- for its end.
+-- end_generation: ends the open generation of a wait group whose last member ended, and notes hints
+-- to the processes that wait for its end.
 --
--- Returns the row for `save`. Locks: only the rows of this object's watchers. O(watchers).
+-- Arguments   the row of the group
+-- Returns     the row for `save`
+-- Locks       the rows of this object's watchers
+-- Complexity  O(watchers)
 CREATE OR REPLACE FUNCTION stanchion.end_generation(o stanchion.objects) RETURNS stanchion.objects
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

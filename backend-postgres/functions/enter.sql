@@ -1,7 +1,9 @@
--- enter: sets the transaction of a step, so that its commit waits for the disk, so that it waits for rows for a short time
--- only, and so that its plans do not depend on the size of the tables at the time of planning.
+-- enter: sets the transaction of a step: its commit waits for the disk, it waits for rows for a
+-- short time only, and its plans do not depend on the size of the tables.
 --
--- A connection that has these settings already saves the time. O(1); takes no locks.
+-- A connection that has these settings already saves the time.
+--
+-- Complexity  O(1)
 CREATE OR REPLACE FUNCTION stanchion.enter() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -15,8 +17,8 @@ BEGIN
             PERFORM set_config('lock_timeout', '100ms', true);
         END IF;
     END IF;
-    -- The second one, since a plan that scans a whole table all the same has so large a price then that the server would compile
-    -- it, for some 40 ms.
+    -- The second one, since a plan that scans a whole table all the same has so large a price then
+    -- that the server would compile it, for some 40 ms.
     IF current_setting('enable_seqscan') = 'on' OR current_setting('jit') = 'on' THEN
         PERFORM set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
     END IF;

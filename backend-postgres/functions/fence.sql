@@ -1,7 +1,8 @@
 -- fence: as fenced, and prevents the commit of the transaction if the holder may not write.
 --
 -- Arguments   the resource, the fencing token, the ticket of the hold
--- Returns     nothing; raises STF01 where fenced would return false, with the largest token as the detail
+-- Returns     nothing; raises STF01 where fenced would return false, with the largest token as the
+--             detail
 -- Locks       as fenced
 -- Complexity  O(1)
 -- Retry       as fenced

@@ -1,8 +1,9 @@
--- fence_hand_over: lets the new ticket of an attached hold write with the token that the hold kept. No earlier ticket
--- may write any more.
+-- fence_hand_over: lets the new ticket of an attached hold write with the token that the hold kept.
+-- No earlier ticket may write any more.
 --
 -- Arguments   the resource, the fencing token, the new ticket
--- Returns     nothing; raises STF01 if a larger token was seen, with that as the detail, or an argument is null
+-- Returns     nothing; raises STF01 if a larger token was seen, with that as the detail, or an
+--             argument is null
 -- Locks       as fenced
 -- Complexity  O(1)
 -- Retry       hands over the same again

@@ -1,10 +1,14 @@
--- force: ends holds of any holder, wakes the waiters that fit then, and returns the number of ended holds.
+-- force: ends holds of any holder, and wakes the waiters that fit then.
 --
--- p_ticket  the ticket of the hold; null for all holds. An ended ticket leaves a tombstone for the rest of its lease: a
---           late copy of its acquire must not get a new hold with another token, which the holder's renewals would
---           keep.
--- Locks     the object. O(log holds) for one, O(holds) for all.
--- Retry     finds nothing to end, except holds that were granted in between, if it is a retry for all.
+-- An ended ticket leaves a tombstone for the rest of its lease: a late copy of its acquire must not
+-- get a new hold with another token, which the renewals of the holder would keep.
+--
+-- Arguments   p_ticket: the ticket of the hold; null for all holds
+-- Returns     the number of ended holds
+-- Locks       the object
+-- Complexity  O(log holds) for one, O(holds) for all
+-- Retry       finds nothing to end, except holds that were granted in between, if it is a retry for
+--             all
 CREATE OR REPLACE FUNCTION stanchion.force(p_namespace text, p_tokens bigint, p_kind text, p_name text, p_ticket uuid)
 RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,13 @@
--- front: returns the arrival numbers of the first live waiters that are not larger than the limit, at most p_count, in
--- order. Removes the lost waiters that it passes, and returns their number.
+-- front: returns the first live waiters that are not larger than the limit, and removes the lost
+-- waiters that it passes.
 --
--- O(log waiters + live waiters passed over), and where many silent ones stand in front, once the time of `next_live`.
+-- Arguments   p_asking: the calling process, which is live, or null
+--             p_count: how many
+-- Returns     line: the arrival numbers, in order
+--             gone: the number of removed waiters
+-- Locks       see `mark_dead`
+-- Complexity  O(log waiters + live waiters passed over), and where many silent ones stand in front,
+--             once the time of `next_live`
 CREATE OR REPLACE FUNCTION stanchion.front(
     o stanchion.objects, p_now bigint, p_asking uuid, p_count integer, OUT line bigint[], OUT gone bigint
 )

@@ -1,7 +1,12 @@
--- hint: notes hints to the processes of waiters. They are sent once the transaction has committed: see `hints` and `tell`.
+-- hint: notes hints to the processes of waiters. They are sent once the transaction has committed:
+-- see `hints` and `tell`.
 --
--- In a setting of the transaction, which no function has to pass on. Its name has nothing that stands for the schema.
--- O(tickets); takes no locks.
+-- They are kept in a setting of the transaction, which no function has to pass on. Its name has
+-- nothing that stands for the schema.
+--
+-- Arguments   the processes, each with the ticket of its waiter
+-- Complexity  O(tickets)
+-- Retry       notes them again
 CREATE OR REPLACE FUNCTION stanchion.hint(p_processes uuid[], p_tickets uuid[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,5 +1,5 @@
--- holders, waiting: views for people, with names and times in readable form. Expired holds are left out. A mutex that a session
--- keeps is shown once it is held for a second, and has no lease.
+-- holders, waiting: views for people, with names and times in readable form. Expired holds are left
+-- out. A mutex that a session keeps is shown once it is held for a second, and has no lease.
 
 CREATE OR REPLACE VIEW stanchion.holders AS
 SELECT x.namespace, k.kind, x.name, h.ticket, h.label, h.token, h.weight,

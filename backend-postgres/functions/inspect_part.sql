@@ -1,15 +1,19 @@
--- inspect_part: returns the state of an object at one instant, and a part of its holds, without a lock on it: one statement sees
--- one state. Where a waiter was silent for long, `waiting_now` may judge its process.
+-- inspect_part: returns the state of an object at one instant, and a part of its holds, without a
+-- lock on it: one statement sees one state.
 --
--- p_after  the `next` of the part before; 0 for the first part
--- p_most   how many holds at least, if there are as many; with them come all others that end when the last of them does. 0 for none
--- clock, lim, waiting, weight  the time, the limit (null if none is in force), the number of waiters (0 in any part but the first),
---                              and the weight of all holds
--- tickets, …                   the holds whose leases end after p_after, in the order of these ends
--- next                         null if there are no more holds. A renewed hold comes again, in a later part; a hold whose lease was
---                              shortened since the part before may come in none.
--- Returns no row if there is no record. O(p_most + holds that have ended), and for the waiters O(min(waiters, 1,000)). No more than
--- 500 holds or so end together, since that is what one request renews. Retry: asks again.
+-- A renewed hold comes again, in a later part; a hold whose lease was shortened since the part
+-- before may come in none. About 500 holds at most end together, since one request renews no more.
+--
+-- Arguments   p_after: the `next` of the part before; 0 for the first part
+--             p_most: how many holds at least, if there are as many; with them come all others that
+--               end when the last of them does; 0 for none
+-- Returns     no row if there is no record
+--             clock, lim, waiting, weight: the time, the limit (null if none is in force), the
+--               number of waiters (0 in any part but the first), and the weight of all holds
+--             tickets, …: the holds whose leases end after p_after, in the order of these ends
+--             next: null if there are no more holds
+-- Locks       none; where a waiter was silent for long, `waiting_now` may judge its process
+-- Complexity  O(p_most + holds that have ended), and for the waiters O(min(waiters, 1,000))
 CREATE OR REPLACE FUNCTION stanchion.inspect_part(
     p_namespace text, p_state bigint, p_kind text, p_name text, p_after bigint, p_most integer
 )

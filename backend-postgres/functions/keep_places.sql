@@ -1,8 +1,12 @@
--- keep_places: notes that the calling process is live, and no more, so that its waiters keep their places.
+-- keep_places: notes that the calling process is live, and no more, so that its waiters keep their
+-- places.
 --
--- Returns false if the process has to poll: it was silent or is unknown, its note ends soon, or nobody was heard for so long
--- that a grace period may have to begin (`mark_dead`).
--- Locks     the process's own row, and waits for nothing. O(processes of the namespace). A retry notes it again.
+-- Arguments   the namespace and the process
+-- Returns     false if the process has to poll: it was silent or is unknown, its note ends soon, or
+--             no process was heard for so long that a grace period may have to begin (`mark_dead`)
+-- Locks       the process's own row; waits for nothing
+-- Complexity  O(processes of the namespace)
+-- Retry       notes it again
 CREATE OR REPLACE FUNCTION stanchion.keep_places(p_namespace text, p_process uuid) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

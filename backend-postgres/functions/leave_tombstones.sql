@@ -1,5 +1,10 @@
--- leave_tombstones: leaves tombstones: an acquire of these tickets is refused for these times. Null tickets and times
--- of 0 are passed over. Returns the longest time. A retry sets the times anew. O(tickets).
+-- leave_tombstones: leaves tombstones: an acquire of these tickets is refused for these times.
+--
+-- Arguments   the tickets, each with a time and the call that leaves the tombstone; null tickets
+--             and times of 0 are passed over
+-- Returns     the longest time
+-- Complexity  O(tickets)
+-- Retry       sets the times anew
 CREATE OR REPLACE FUNCTION stanchion.leave_tombstones(
     p_object bigint, p_now bigint, p_tickets uuid[], p_times bigint[], p_calls uuid[]
 ) RETURNS bigint

@@ -1,13 +1,11 @@
 -- limit_after: returns the content of a bucket after some time.
 --
--- Every intermediate number is whole and below 2^54 in magnitude: `rest < period` and `amount * period < 2^53`. Debt is
--- paid first, so that no product is larger than the debt or the cap.
+-- Every intermediate number is whole and below 2^54 in magnitude: `rest < period` and `amount *
+-- period < 2^53`. Debt is paid first, so that no product is larger than the debt or the cap.
 --
 -- Arguments   the rate, the content, the time in µs, the maximum number of tokens
 -- Returns     the content then
--- Locks       none
 -- Complexity  O(1)
--- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.limit_after(
     amount bigint, period bigint, tokens bigint, fraction bigint, elapsed bigint, cap bigint
 ) RETURNS stanchion.limit_level

@@ -1,11 +1,9 @@
--- limit_convert: converts a content to another quota: the fraction is rounded down to the new unit; the content is at
--- most the new burst.
+-- limit_convert: converts a content to another quota: the fraction is rounded down to the new unit;
+-- the content is at most the new burst.
 --
 -- Arguments   the content, the period of its fraction, the new period and burst
 -- Returns     the content
--- Locks       none
 -- Complexity  O(1)
--- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.limit_convert(
     tokens bigint, fraction bigint, before bigint, period bigint, burst bigint
 ) RETURNS stanchion.limit_level

@@ -1,23 +1,27 @@
 -- limit_decide: decides calls in order, all at one moment.
 --
--- Equal takes in a row are sent and answered as one run, which costs no more than one take. The result of each take
--- follows from the content before the first one.
+-- Equal takes in a row are sent and answered as one run, which costs no more than one take. The
+-- result of each take follows from the content before the first one.
 --
--- Arguments   namespace; retention in µs; lane and number of the request; names, distinct, in the order of their bytes;
---             the number of runs of each name; then for each run, name by name:
---             check (`r` refuse, `a` adopt or follow, `p` replace), amount, period, burst, cost, the ticket (null for
---             takes), the maximum wait (for takes: their number)
--- Returns     for each name "elapsed answer"; null if a later request of the lane was answered before. `elapsed` is the
---             time since the decision, 0 if the clock has gone back since: for a retry, waits are shorter by it.
---             The answer, which is also kept in `limit_answers`, is "behind" (how far the clock had gone back), then
---             for each run, after a `;`:
+-- Arguments   namespace; retention in µs; lane and number of the request; names, distinct, in the
+--             order of their bytes; the number of runs of each name; then for each run, name by
+--             name:
+--             check (`r` refuse, `a` adopt or follow, `p` replace), amount, period, burst, cost,
+--             the ticket (null for takes), the maximum wait (for takes: their number)
+-- Returns     for each name "elapsed answer"; null if a later request of the lane was answered
+--             before. `elapsed` is the time since the decision, 0 if the clock has gone back since:
+--             for a retry, waits are shorter by it.
+--             The answer, which is also kept in `limit_answers`, is "behind" (how far the clock had
+--             gone back), then for each run, after a `;`:
 --             "t COUNT ADMITTED COST" takes
 --             "r READY_AT WAIT" reserved   "n" no place that soon   "c" cancelled before
 --             "m COUNT" the quotas differ   "l COUNT" larger than the burst
 --             "q AMOUNT PERIOD BURST" comes before the first run, and where the quota was replaced
---             "s TOKENS FRACTION SETTLED" comes before takes whose content does not follow from the part before;
+--             "s TOKENS FRACTION SETTLED" comes before takes whose content does not follow from the
+--             part before;
 --             SETTLED is 1 if no reservation is ahead
--- Locks       rows of `limiters`, in the order of the names; then, under these, of `limit_tickets` and `limit_answers`
+-- Locks       rows of `limiters`, in the order of the names; then, under these, of `limit_tickets`
+--             and `limit_answers`
 -- Complexity  O(runs); for reservations O(log tickets) each. New lanes O(1) on average.
 -- Retry       the lane and number name the request: it gets the answer of the first time, for 60 s
 CREATE OR REPLACE FUNCTION stanchion.limit_decide(

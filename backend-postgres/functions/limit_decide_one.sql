@@ -1,11 +1,10 @@
 -- limit_decide_one: decides the calls of one limiter.
 --
--- Arguments   the locked row, the moment; lane, number and retention as for `limit_decide`; whether the lane is new;
---             the first and the last of its runs, and the runs of all limiters
+-- Arguments   the locked row, the moment; lane, number and retention as for `limit_decide`; whether
+--             the lane is new; the first and the last of its runs, and the runs of all limiters
 -- Returns     the answer, as `limit_decide` describes it
 -- Locks       rows of `limit_tickets` and `limit_answers`, under the lock of the limiter
 -- Complexity  O(runs); for reservations O(log tickets) each. New lanes O(1) on average.
--- Retry       see its caller
 CREATE OR REPLACE FUNCTION stanchion.limit_decide_one(
     in_limiter stanchion.limiters, in_moment bigint, in_lane uuid, in_number bigint, in_retention bigint,
     in_new boolean, in_first integer, in_last integer, in_checks "char"[], in_amounts bigint[], in_periods bigint[],

@@ -1,17 +1,19 @@
 -- limit_load: brings a limiter up to this moment.
 --
--- A moment before the latest time seen counts as that time, and mints nothing (L4). If it is more than 60 s before, the
--- clock was wrong then: the limiter goes on from the moment with the content it has, without its tickets. `latest` and `taken` are 0 if no
--- reservation is ahead. Tickets whose time has come are removed about once a second: many at once cost little more than
--- one.
+-- A moment before the latest time seen counts as that time, and mints nothing (L4). If it is more
+-- than 60 s before, the clock was wrong then: the limiter goes on from the moment with the content
+-- it has, without its tickets. `latest` and `taken` are 0 if no reservation is ahead. Tickets whose
+-- time has come are removed about once a second: many at once cost little more than one.
 --
--- A request can take up to 2^54 tokens. If `taken` has reached 2^53, `taken` and all marks are lowered together. For a
--- mark that would fall below zero, so much cost was taken after it that its reservation can never give anything back.
+-- A request can take up to 2^54 tokens. If `taken` has reached 2^53, `taken` and all marks are
+-- lowered together. For a mark that would fall below zero, so much cost was taken after it that its
+-- reservation can never give anything back.
 --
 -- Arguments   a locked row, the moment
 -- Returns     the row as it is now; only its tickets have been written
 -- Locks       rows of `limit_tickets`, under the lock of the limiter
--- Complexity  O(1); O(log tickets) for each removed one, O(tickets) once in 2^53 tokens and after a clock was wrong
+-- Complexity  O(1); O(log tickets) for each removed one, O(tickets) once in 2^53 tokens and after a
+--             clock was wrong
 -- Retry       changes nothing more
 CREATE OR REPLACE FUNCTION stanchion.limit_load(in_limiter stanchion.limiters, in_moment bigint)
 RETURNS stanchion.limiters

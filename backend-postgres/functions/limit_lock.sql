@@ -1,8 +1,10 @@
 -- limit_lock: locks the rows of limiters. Makes missing rows first, if it is told to.
 --
--- The names are locked strictly one after the other, so that two batches in the same order cannot deadlock.
+-- The names are locked strictly one after the other, so that two batches in the same order cannot
+-- deadlock.
 --
--- Arguments   namespace; names, distinct, in the order of their bytes; whether missing rows are made
+-- Arguments   namespace; names, distinct, in the order of their bytes; whether missing rows are
+--             made
 -- Returns     the rows, in that order; null for a missing one
 -- Locks       rows of `limiters`, in that order
 -- Complexity  O(names)

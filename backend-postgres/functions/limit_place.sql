@@ -1,13 +1,14 @@
 -- limit_place: returns the time of a reservation for a cost, not before the last reservation ahead.
 --
--- The time is rounded up. The tokens that flow in until then must fit into the burst in addition to this cost: a caller
--- that came only then would have found a full bucket (L1). So the content is lowered by the tokens that would not fit.
+-- The time is rounded up. The tokens that flow in until then must fit into the burst in addition to
+-- this cost: a caller that came only then would have found a full bucket (L1). So the content is
+-- lowered by the tokens that would not fit.
 --
--- Arguments   the quota, the content, its time, the time of the last reservation ahead (0 if there is none), the cost
--- Returns     the content after the reservation, and its time; null if the debt or the time would reach 2^53
--- Locks       none
+-- Arguments   the quota, the content, its time, the time of the last reservation ahead (0 if there
+--             is none), the cost
+-- Returns     the content after the reservation, and its time; null if the debt or the time would
+--             reach 2^53
 -- Complexity  O(1)
--- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.limit_place(
     amount bigint, period bigint, burst bigint, tokens bigint, fraction bigint, last bigint, latest bigint, cost bigint
 ) RETURNS stanchion.limit_place

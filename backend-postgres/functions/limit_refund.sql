@@ -1,14 +1,14 @@
 -- limit_refund: cancels reservations, and returns how much each gave back.
 --
--- The tokens that a ticket gave back are kept for 60 s. An unknown ticket is kept, too: its reserve may still be under
--- way and is refused then (C4).
+-- The tokens that a ticket gave back are kept for 60 s. An unknown ticket is kept, too: its reserve
+-- may still be under way and is refused then (C4).
 --
--- A reservation gives back the part of its cost that was not taken after it. If anything was taken after it, it gives
--- back at most the burst less the tokens that rounding a time up to the next µs can have left over: the reservations
--- after it keep their times (L1, L7).
+-- A reservation gives back the part of its cost that was not taken after it. If anything was taken
+-- after it, it gives back at most the burst less the tokens that rounding a time up to the next µs
+-- can have left over: the reservations after it keep their times (L1, L7).
 --
--- Arguments   namespace, retention in µs; names, distinct, in the order of their bytes; the number of tickets of each
---             name; the tickets, name by name
+-- Arguments   namespace, retention in µs; names, distinct, in the order of their bytes; the number
+--             of tickets of each name; the tickets, name by name
 -- Returns     the refund of each ticket, in tokens
 -- Locks       rows of `limiters`, in the order of the names; then, under these, of `limit_tickets`
 -- Complexity  O(log tickets) each

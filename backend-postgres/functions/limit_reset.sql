@@ -1,4 +1,5 @@
--- limit_reset: fills the bucket and removes the reservations. A name without a bucket stays without.
+-- limit_reset: fills the bucket and removes the reservations. A name without a bucket stays
+-- without.
 --
 -- The latest time seen stays, and so do the refunds of the last 60 s.
 --

@@ -1,13 +1,11 @@
 -- limit_save: writes a limiter's row.
 --
--- The row stays for the retention after the time at which the bucket is full. `expires` is in an index. It is moved
--- only if it is too early, and then by an eighth of the retention more, so that nearly all updates stay within the
--- page.
+-- The row stays for the retention after the time at which the bucket is full. `expires` is in an
+-- index. It is moved only if it is too early, and then by an eighth of the retention more, so that
+-- nearly all updates stay within the page.
 --
 -- Arguments   a locked row as it is now, the retention in µs
--- Locks       none that are not held
 -- Complexity  O(1)
--- Retry       writes the same
 CREATE OR REPLACE FUNCTION stanchion.limit_save(in_limiter stanchion.limiters, in_retention bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$

@@ -1,7 +1,7 @@
 -- limit_set_quota: changes the quota for all callers. A name without a bucket gets a full one.
 --
--- The bucket keeps its content, with the fraction rounded down and at most the new burst; reservations keep their
--- times.
+-- The bucket keeps its content, with the fraction rounded down and at most the new burst;
+-- reservations keep their times.
 --
 -- Arguments   namespace, retention in µs, name, the quota
 -- Locks       the row of `limiters`, then, under it, of `limit_tickets`

@@ -1,10 +1,9 @@
--- limit_wait: returns the time until a bucket has this many tokens, in µs rounded up, at most 2^53 - 1.
+-- limit_wait: returns the time until a bucket has this many tokens, in µs rounded up, at most 2^53
+-- - 1.
 --
 -- Arguments   the rate, the content, the number of tokens
 -- Returns     the wait; 0 if the tokens are there
--- Locks       none
 -- Complexity  O(1)
--- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.limit_wait(
     amount bigint, period bigint, tokens bigint, fraction bigint, target bigint
 ) RETURNS bigint

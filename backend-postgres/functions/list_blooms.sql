@@ -1,8 +1,10 @@
--- list_blooms: returns the Bloom filters of a namespace from a name on, in the order of the bytes of their names.
+-- list_blooms: returns the Bloom filters of a namespace from a name on, in the order of the bytes
+-- of their names.
 --
--- Arguments: as for `list_limiters`. Returns a row for each name that it looked at: whether there is a filter that is not cleared and
--- has not ended, and its capacity.
--- Locks: none. O(names · log rows). Retry: asks again.
+-- Arguments   as for `list_limiters`
+-- Returns     a row for each name that it looked at: whether there is a filter that is not cleared
+--             and has not ended, and its capacity
+-- Complexity  O(names · log rows)
 CREATE OR REPLACE FUNCTION stanchion.list_blooms(
     p_namespace text, p_after text, p_from text, p_upto text, p_count integer
 )

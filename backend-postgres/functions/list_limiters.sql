@@ -1,9 +1,11 @@
--- list_limiters: returns the limiters of a namespace from a name on, in the order of the bytes of their names.
+-- list_limiters: returns the limiters of a namespace from a name on, in the order of the bytes of
+-- their names.
 --
--- Arguments: the namespace; the name after which to begin; the first and the last name that may begin with what the caller wants; how
--- many names to look at. Returns a row for each name that it looked at: whether there is a bucket that is kept, the time, and the bucket
--- as it is stored.
--- Locks: none. O(names · log rows). Retry: asks again.
+-- Arguments   the namespace; the name after which to begin; the first and the last name that may
+--             begin with the prefix; how many names to look at
+-- Returns     a row for each name that it looked at: whether there is a bucket that is kept, the
+--             time, and the bucket as it is stored
+-- Complexity  O(names · log rows)
 CREATE OR REPLACE FUNCTION stanchion.list_limiters(
     p_namespace text, p_after text, p_from text, p_upto text, p_count integer
 )

@@ -1,15 +1,19 @@
--- list_permits: returns the mutexes, semaphores or wait groups of a namespace from a name on, with their figures, in the order of
--- the bytes of their names.
+-- list_permits: returns the mutexes, semaphores or wait groups of a namespace from a name on, with
+-- their figures, in the order of the bytes of their names.
 --
--- Arguments: the namespace; the retention in µs; the kind; the name after which to begin; the first and the last name that may begin
--- with what the caller wants; how many names to look at. Returns a row for each name that it looked at:
--- is_listed         whether the name has state: a mutex while it is held or waited for, any other while its limit is in force, too
--- holders, weight   the live holds and their weight; null if they are more than 50
--- waiting, lim      the number of waiters, of which 500 of all names are judged by `waiting_now`, the first ones of each; the limit
--- idle              the time since a hold ended, 0 while the name is held or waited for
--- In session mode the lock of a session is a hold. A mutex whose session has held it for less than a second, and for which nobody
--- waits, has no row and is not found.
--- Locks: those of `mark_dead`, which waits for none. O(names · log rows), and in session mode O(locks of the server). Retry: asks again.
+-- In session mode the lock of a session is a hold. A mutex whose session has held it for less than
+-- a second, and for which nobody waits, has no row and is not found.
+--
+-- Arguments   the namespace; the retention in µs; the kind; the rest as for `list_limiters`
+-- Returns     a row for each name that it looked at:
+--             is_listed: whether the name has state: a mutex while it is held or waited for, any
+--               other while its limit is in force, too
+--             holders, weight: the live holds and their weight; null if they are more than 50
+--             waiting, lim: the number of waiters, of which `waiting_now` judges the first ones of
+--               each name, 500 in all; the limit
+--             idle: the time since a hold ended; 0 while the name is held or waited for
+-- Locks       those of `mark_dead`, which waits for none
+-- Complexity  O(names · log rows), and in session mode O(locks of the server)
 CREATE OR REPLACE FUNCTION stanchion.list_permits(
     p_namespace text, p_state bigint, p_kind text, p_after text, p_from text, p_upto text, p_count integer
 )

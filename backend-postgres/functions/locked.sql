@@ -1,9 +1,15 @@
--- locked: returns the numbers of the objects of which another transaction has a row locked at this moment, with the mark of
--- that transaction on the row: if two looks find the same mark, nobody else had the row in between.
+-- locked: returns the objects of which another transaction has a row locked at this moment, with
+-- the mark of that transaction on the row: if two looks find the same mark, nobody else had the row
+-- in between.
 --
--- p_kinds, p_names  the objects; `l` is a limiter, `b` a Bloom filter. Of the others also the rows of holds and waiters count.
--- Locks     each row that is free and was changed or locked before, until the end of the transaction, and waits for none; where a
---           table is locked, it fails at once. O(objects + holds + waiters). A retry looks again.
+-- Arguments   the kinds and names of the objects: `l` is a limiter, `b` a Bloom filter; of the
+--             others the rows of holds and waiters count, too
+-- Returns     numbers: the numbers of the objects
+--             lockers: the marks
+-- Locks       each row that is free and was changed or locked before, until the end of the
+--             transaction; waits for none; where a table is locked, it fails at once
+-- Complexity  O(objects + holds + waiters)
+-- Retry       looks again
 CREATE OR REPLACE FUNCTION stanchion.locked(
     p_namespace text, p_kinds text[], p_names text[], OUT numbers integer[], OUT lockers text[]
 )

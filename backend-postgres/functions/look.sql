@@ -1,11 +1,15 @@
--- look: returns the state of wait groups, and notes the processes that wait for the end of an open generation.
+-- look: returns the state of wait groups, and notes the processes that wait for the end of an open
+-- generation.
 --
--- p_names    the groups in the order of their names, each with the next p_counts of the entries below
--- p_watches  the generation to wait for, 0 for the open one, or null to ask only;  p_hints  the hint that its end sends
--- epochs, members, generations, nexts  nexts: time until a lease ends (-1: none)
--- ended, finished, abandoned, expired  whether the generation has ended, and how
--- Locks      the objects, in order. O(log holds + watchers).
--- Retry      asks again.
+-- Arguments   p_names: the groups in the order of their names, each with the next p_counts of the
+--               entries below
+--             p_watches: the generation to wait for, 0 for the open one, or null to ask only
+--             p_hints: the hint that its end sends
+-- Returns     for each group: epoch, members, generation, and the time until a lease ends (-1:
+--               none)
+--             for each entry: whether the generation has ended, and how
+-- Locks       the objects, in order
+-- Complexity  O(log holds + watchers)
 CREATE OR REPLACE FUNCTION stanchion.look(
     p_namespace text, p_process uuid, p_tokens bigint, p_names text[], p_counts integer[],
     p_watches bigint[], p_hints uuid[],

@@ -1,15 +1,20 @@
--- mark_dead: decides which processes of a namespace are dead. Returns {the beginning of the last grace period, a time t};
--- processes that were silent since before t have just been marked dead.
+-- mark_dead: decides which processes of a namespace are dead.
 --
--- Waiting processes are heard three times a second. If none was heard for 0.6 s, the reason may be the server: it may
--- have been stalled or restarted. So a grace period of 2 s begins, in which no process is judged dead. Processes that
--- were silent for a whole grace period are marked dead by a negative time, so that they alone cannot start another one.
--- After a crash the unlogged tables are empty: a grace period begins.
+-- Waiting processes are heard three times a second. If none was heard for 0.6 s, the reason may be
+-- the server: it may have been stalled or restarted. So a grace period of 2 s begins, in which no
+-- process is judged dead. Processes that were silent for a whole grace period are marked dead by a
+-- negative time, so that they alone cannot start another one. After a crash the unlogged tables are
+-- empty: a grace period begins.
 --
--- Locks  rows of other processes and of `grace`, and waits for none of them. If another transaction has locked the row
---        of `grace`, that one begins a grace period right now. Only the insert of a namespace's first row may wait,
---        before any row in `processes` is locked.
--- O(processes of the namespace).
+-- Arguments   the namespace and the time
+-- Returns     the beginning of the last grace period, and a time `t`: processes that were silent
+--             since before `t` have just been marked dead
+-- Locks       rows of other processes and of `grace`; waits for none of them. If another
+--             transaction has locked the row of `grace`, that one begins a grace period right now.
+--             Only the insert of the first row of a namespace may wait, before any row in
+--             `processes` is locked
+-- Complexity  O(processes of the namespace)
+-- Retry       decides again
 CREATE OR REPLACE FUNCTION stanchion.mark_dead(p_namespace text, p_now bigint) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

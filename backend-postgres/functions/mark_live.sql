@@ -1,8 +1,11 @@
--- mark_live: notes that the calling process is live, and keeps that note as long as its waiters keep their places.
+-- mark_live: notes that the calling process is live, and keeps that note as long as its waiters
+-- keep their places.
 --
--- p_keep  how long to keep the note. A note of the last 0.1 s is not written again.
--- Locks   the process's own row. Waits only for another first call of the same process. See also `mark_dead`.
--- O(log processes), and sometimes O(processes).
+-- Arguments   p_keep: how long to keep the note. A note of the last 0.1 s is not written again
+-- Locks       the process's own row. Waits only for another first call of the same process. See
+--             also `mark_dead`
+-- Complexity  O(log processes), and sometimes O(processes)
+-- Retry       notes it again
 CREATE OR REPLACE FUNCTION stanchion.mark_live(p_namespace text, p_process uuid, p_now bigint, p_keep bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,15 +1,19 @@
--- next_grants: finds the next grants: the first live waiters that fit together, up to the first live one that does not
--- fit. Waiters larger than the limit get hints, too, and are passed over.
+-- next_grants: finds the next grants: the first live waiters that fit together, up to the first
+-- live one that does not fit.
 --
--- p_own     the polling process, or null
--- p_tell    whether waiters of other processes get hints
--- ready     p_own's tickets that have no waiter of another process before them
--- soon      when the liveness of a waiter before them, of another process, ends
--- gone      number of lost waiters that were passed, which are removed
--- heaviest  the row's bound, lowered if the whole queue was seen
--- others    whether a waiter of another process fits
--- O(front); O(live waiters) while a waiter larger than the limit may be queued. Where many silent ones stand in front, also the
--- time of `next_live`, for each stretch of them.
+-- Waiters larger than the limit get hints, too, and are passed over.
+--
+-- Arguments   p_own: the polling process, or null
+--             p_tell: whether waiters of other processes get hints
+-- Returns     ready: p_own's tickets that have no waiter of another process before them
+--             soon: when the liveness of a waiter before them, of another process, ends
+--             gone: the number of lost waiters that were passed, which are removed
+--             heaviest: the row's bound, lowered if the whole queue was seen
+--             others: whether a waiter of another process fits
+-- Locks       see `mark_dead`
+-- Complexity  O(front); O(live waiters) while a waiter larger than the limit may be queued. Where
+--             many silent ones stand in front, also the time of `next_live`, for each stretch of
+--             them
 CREATE OR REPLACE FUNCTION stanchion.next_grants(
     o stanchion.objects, p_now bigint, p_asking uuid, p_own uuid, p_tell boolean,
     OUT ready uuid[], OUT soon bigint, OUT gone bigint, OUT heaviest bigint, OUT others boolean

@@ -1,11 +1,14 @@
--- next_live: returns the arrival number of the first waiter after `p_after` whose process is not known to be silent; null if there
--- is none.
+-- next_live: returns the first waiter after an arrival number whose process is not known to be
+-- silent.
 --
--- p_asking  the calling process, which is live, or null
--- p_known   what `mark_dead` returns
--- For a walk that has passed many silent waiters: those of a process cost the same however many they are. Those of a process that
--- `processes` does not know (after a crash of the server) are left to the walk.
--- O(processes that wait · log waiters). Takes no locks.
+-- For a walk that has passed many silent waiters: the waiters of a process cost the same however
+-- many they are. Waiters of a process that `processes` does not know (after a crash of the server)
+-- are left to the walk.
+--
+-- Arguments   p_asking: the calling process, which is live, or null
+--             p_known: the result of `mark_dead`
+-- Returns     the arrival number; null if there is none
+-- Complexity  O(processes that wait · log waiters)
 CREATE OR REPLACE FUNCTION stanchion.next_live(
     p_namespace text, p_object bigint, p_now bigint, p_asking uuid, p_known bigint[], p_after bigint
 ) RETURNS bigint
@@ -19,7 +22,8 @@ DECLARE
 BEGIN
     WHILE one IS NOT NULL LOOP
         said := (SELECT p.heard FROM stanchion.processes p WHERE p.namespace = p_namespace AND p.process = one);
-        -- As `each_waiter` decides. One that was never heard is left to it: then each waiter's own time counts.
+        -- As `each_waiter` decides. One that was never heard is left to it: then each waiter's own
+        -- time counts.
         IF said IS NULL OR one = p_asking OR said BETWEEN p_now - liveness + 1 AND p_now + liveness OR (
             said >= p_known[2] AND greatest(least(said, p_now) + liveness, p_known[1] + lasting) > p_now)
         THEN

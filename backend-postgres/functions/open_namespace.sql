@@ -1,8 +1,11 @@
--- open_namespace: writes the mutex mode and the layout of a namespace, unless they are there. The first caller decides.
+-- open_namespace: writes the mutex mode and the layout of a namespace, unless they are there. The
+-- first caller decides.
 --
--- Arguments: the namespace; the mutex mode and the layout for a new one. Returns: the mode and layout in force, one
--- row.
--- Locks: only the row that it adds. O(log n). A retry finds the row and changes nothing.
+-- Arguments   the namespace; the mutex mode and the layout for a new one
+-- Returns     the mode and layout in force
+-- Locks       only the row that it adds
+-- Complexity  O(log namespaces)
+-- Retry       finds the row and changes nothing
 CREATE OR REPLACE FUNCTION stanchion.open_namespace(
     new_namespace text, new_mode text, new_layout integer, OUT mutex_mode text, OUT layout integer
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE AS $$

@@ -1,5 +1,11 @@
--- outcome: returns how generation p_asked of a wait group ended: {finished, abandoned, expired}. The outcome of a
--- forgotten generation is the sum of all forgotten ones and of the oldest one that is known. O(1); takes no locks.
+-- outcome: returns how a generation of a wait group ended.
+--
+-- The outcome of a forgotten generation is the sum of all forgotten ones and of the oldest one that
+-- is known.
+--
+-- Arguments   the row of the group, and the generation
+-- Returns     {finished, abandoned, expired}
+-- Complexity  O(1)
 CREATE OR REPLACE FUNCTION stanchion.outcome(o stanchion.objects, p_asked bigint) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

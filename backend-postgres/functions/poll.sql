@@ -1,15 +1,17 @@
 -- poll: marks the calling process as live, and returns which of its waiters can be granted next.
 --
--- p_kinds, p_names  the objects, distinct, in the order of kind and name
--- epochs    when each record was made; 0 if there is none
--- nexts     time until the next hold ends, or the liveness of a waiter of another process in front (-1: neither)
--- firsts    whether the first live waiter is of the process (one of the first, where sessions keep the mutex), or another process is
---           about to take what is free
--- ready, counts  the tickets of the process's waiters that can be granted next, object by object, and their numbers
--- Locks     the objects of which something has ended, or whose first waiter fits, in order; see `mark_live`. All others are
---           read only, as are mutexes that sessions keep: whether those are free is not seen here.
---           O(log waiters + waiters passed over or served) for each object.
--- Retry     asks again.
+-- Arguments   p_kinds, p_names: the objects, distinct, in the order of kind and name
+-- Returns     epochs: when each record was made; 0 if there is none
+--             nexts: time until the next hold ends, or the liveness of a waiter of another process
+--               in front (-1: neither)
+--             firsts: whether the first live waiter is of the process (one of the first, where
+--               sessions keep the mutex), or another process is about to take the free room
+--             ready, counts: the tickets of the process's waiters that can be granted next, object
+--               by object, and their numbers
+-- Locks       the objects of which something has ended, or whose first waiter fits, in order; see
+--             `mark_live`. All others are read only, as are mutexes that sessions keep: whether
+--             those are free is not seen here
+-- Complexity  O(log waiters + waiters passed over or served) for each object
 CREATE OR REPLACE FUNCTION stanchion.poll(
     p_namespace text, p_process uuid, p_tokens bigint, p_state bigint, p_kinds text[], p_names text[],
     OUT epochs bigint[], OUT nexts bigint[], OUT firsts boolean[], OUT counts integer[], OUT ready uuid[]
@@ -44,7 +46,8 @@ BEGIN
         -- What changes nothing needs no lock: a renewal would wait for it.
         claimed[i] := o.lim IS NOT NULL AND (
             o.next <= clock OR o.heaviest > o.lim OR o.expires < clock + o.longest + p_tokens);
-        -- As long as a transaction has a mutex, nobody fits; a turn is granted all the same, but asks by itself.
+        -- As long as a transaction has a mutex, nobody fits; a turn is granted all the same, but
+        -- asks by itself.
         taken := o.keyed AND o.used = 0 AND EXISTS (
             SELECT FROM stanchion.session_holders(p_namespace, o.name) h WHERE h.holds);
         IF NOT claimed[i] AND o.used < o.lim AND taken IS NOT TRUE THEN
@@ -113,8 +116,8 @@ BEGIN
         epochs := epochs || o.epoch;
         nexts := nexts || CASE WHEN next < never THEN greatest(next - clock, 0) ELSE -1 END;
         counts := counts || mine;
-        -- Behind several silent waiters, it may be.
-        -- Nobody is told when a session ends: whoever is next but one or two asks as often, since those before it may die in a row.
+        -- Behind several silent waiters, it may be. Nobody is told when a session ends: whoever is
+        -- next but one or two asks as often, since those before it may die in a row.
         firsts := firsts || (others OR coalesce((
             SELECT bool_or(f.process = p_process) FROM (
                 SELECT q.process FROM stanchion.each_waiter(p_namespace, o.id, clock, p_process, 0, 4) q

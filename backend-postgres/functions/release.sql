@@ -1,14 +1,14 @@
 -- release: ends holds, and wakes the waiters that fit then.
 --
--- p_kinds, p_names, p_counts  as in `acquire`
--- p_tombstones  how long a tombstone stays, 0 for none
--- p_finished    how a member ends: finished, or abandoned
--- p_calls       the call that leaves the tombstone, or null
--- kept          the numbers of the entries whose hold was there
--- Locks         the objects, in order. O(entries · log holds); with a queue O(log waiters + waiters passed over or
---               woken).
--- Retry         finds no hold and changes only the time of the tombstone. With a call, it finds the tombstone of that
---               call and gives the same answer.
+-- Arguments   p_kinds, p_names, p_counts: as in `acquire`
+--             p_tombstones: how long a tombstone stays, 0 for none
+--             p_finished: how a member ends: finished, or abandoned
+--             p_calls: the call that leaves the tombstone, or null
+-- Returns     the numbers of the entries whose hold was there
+-- Locks       the objects, in order
+-- Complexity  O(entries · log holds); with a queue O(log waiters + waiters passed over or woken)
+-- Retry       finds no hold and changes only the time of the tombstone. With a call, it finds the
+--             tombstone of that call and gives the same answer
 CREATE OR REPLACE FUNCTION stanchion.release(
     p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
     p_tickets uuid[], p_tombstones bigint[], p_finished boolean[], p_calls uuid[], OUT kept integer[]

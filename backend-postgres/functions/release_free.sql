@@ -1,11 +1,13 @@
--- release_free: ends holds of objects for which nobody waits, without a loop over the objects. The others are left to the loop of
--- `release`, which decides the same for these.
+-- release_free: ends holds of objects for which nobody waits, without a loop over the objects.
 --
--- Arguments as in `release`, with one entry for each object, and without tombstones. Wait groups, objects with waiters and such
--- with holds that have expired are left out.
--- done   the numbers of the entries that were decided
--- kept   of these, the ones whose hold was there
--- Locks  the objects, in order. O(entries · log holds).
+-- Wait groups, objects with waiters and objects with expired holds are left out: they go through
+-- the loop of `release`, which decides the same for the others.
+--
+-- Arguments   as in `release`, with one entry for each object, and without tombstones
+-- Returns     done: the numbers of the entries that were decided
+--             kept: of these, the numbers of those whose hold was there
+-- Locks       the objects, in order
+-- Complexity  O(entries · log holds)
 CREATE OR REPLACE FUNCTION stanchion.release_free(
     p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_tickets uuid[], OUT done integer[], OUT kept integer[]
 )

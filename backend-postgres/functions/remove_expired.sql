@@ -1,6 +1,9 @@
 -- remove_expired: removes the expired holds of an object. Afterwards every recorded hold is live.
 --
--- Returns the row for `save`. The caller has claimed the object. O(expired · log holds).
+-- Arguments   the row of the object, which the caller has claimed; the time
+-- Returns     the row for `save`
+-- Complexity  O(expired · log holds)
+-- Retry       finds none
 CREATE OR REPLACE FUNCTION stanchion.remove_expired(o stanchion.objects, p_now bigint) RETURNS stanchion.objects
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,9 +1,11 @@
 -- renew: sets the leases of holds anew.
 --
--- p_kinds, p_names, p_counts  as in `acquire`
--- kept      the numbers of the entries whose hold was there and has its new lease; the other holds are gone for good
--- Locks     the objects, in order. O(entries · log holds).
--- Retry     the lease is counted from the last request.
+-- Arguments   p_kinds, p_names, p_counts: as in `acquire`
+-- Returns     the numbers of the entries whose hold was there and has its new lease; the other
+--             holds are gone for good
+-- Locks       the objects, in order
+-- Complexity  O(entries · log holds)
+-- Retry       counts the lease from the last request
 CREATE OR REPLACE FUNCTION stanchion.renew(
     p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
     p_tickets uuid[], p_leases bigint[], OUT kept integer[]

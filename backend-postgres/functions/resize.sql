@@ -1,7 +1,10 @@
--- resize: sets the limit for all callers. Sends hints to waiters that fit now, and to waiters that are too large now.
+-- resize: sets the limit for all callers. Sends hints to waiters that fit now, and to waiters that
+-- are too large now.
 --
--- Locks     the object. O(1); O(waiters) if one is larger than the limit.
--- Retry     sets the same limit.
+-- Arguments   the object and the limit
+-- Locks       the object
+-- Complexity  O(1); O(waiters) if one is larger than the limit
+-- Retry       sets the same limit
 CREATE OR REPLACE FUNCTION stanchion.resize(p_namespace text, p_tokens bigint, p_kind text, p_name text, p_limit bigint)
 RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,12 @@
 -- save: writes the row of an object, if anything changed or its `expires` is too early.
 --
--- The row stays for the retention after the last use and the longest lease. `expires` is moved only if it is too early,
--- and then by an eighth of the retention more than necessary, so that the other updates touch no index. O(1).
+-- The row stays for the retention after the last use and the longest lease. `expires` is moved only
+-- if it is too early, and then by an eighth of the retention more than necessary, so that the other
+-- updates touch no index.
+--
+-- Arguments   the locked row as it is now; whether it changed; the time; the longest lease that was
+--             set; the retention
+-- Complexity  O(1)
 CREATE OR REPLACE FUNCTION stanchion.save(
     o stanchion.objects, p_changed boolean, p_now bigint, p_lease bigint, p_tokens bigint
 ) RETURNS void

@@ -1,8 +1,12 @@
--- Ends the sessions that were asked to give up a mutex, have not answered, and still hold it. Removes the requests.
+-- session_end: ends the sessions that were asked to give up a mutex, have not answered, and still
+-- hold it. Removes the requests.
 --
--- Arguments: the namespace, the name, and the numbers of the requests. Returns the number of ended sessions. Locks:
--- first the rows of the requests, so that a session cannot answer and be granted the mutex again in between. O(locks of
--- the server). A retry finds no request and ends no session.
+-- Arguments   the namespace, the name, and the numbers of the requests
+-- Returns     the number of ended sessions
+-- Locks       first the rows of the requests, so that a session cannot answer and be granted the
+--             mutex again in between
+-- Complexity  O(locks of the server)
+-- Retry       finds no request and ends no session
 CREATE OR REPLACE FUNCTION stanchion.session_end(space text, object text, requests bigint[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,8 +1,10 @@
--- Requests that sessions give up a mutex.
+-- session_evict: writes requests that sessions give up a mutex.
 --
--- Arguments: the namespace, the name, the process ids of the sessions, and the largest fencing token that is meant, NULL for every
--- grant until now. Returns the numbers of the requests. Locks: none.
--- O(requests under way). A retry requests it twice, which is harmless.
+-- Arguments   the namespace, the name, the process ids of the sessions, and the largest fencing
+--             token that is meant; null for every grant until now
+-- Returns     the numbers of the requests
+-- Complexity  O(requests under way)
+-- Retry       requests it twice, which is harmless
 CREATE OR REPLACE FUNCTION stanchion.session_evict(space text, object text, pids integer[], bound bigint) RETURNS bigint[]
 LANGUAGE sql
 BEGIN ATOMIC

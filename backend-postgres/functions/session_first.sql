@@ -1,10 +1,14 @@
--- session_first: returns the first live waiter of a mutex, or nulls.
+-- session_first: returns the first live waiter of a mutex.
 --
--- p_asking   the calling process, which is live, or null
--- p_but      a ticket that is passed over, or null
--- Who is silent is decided as by `each_waiter`; where the tables of that cannot be written, nobody is.
--- O(log waiters + live waiters passed over), and where many silent ones stand in front, the time of `next_live`. Locks: see
--- `mark_dead`, which is called only if a process was not heard within the last second.
+-- A waiter is silent as by `each_waiter`; where the tables of that cannot be written, no waiter is.
+--
+-- Arguments   p_asking: the calling process, which is live, or null
+--             p_but: a ticket that is passed over, or null
+-- Returns     its process and ticket, or nulls
+-- Locks       see `mark_dead`, which is called only if a process was not heard within the last
+--             second
+-- Complexity  O(log waiters + live waiters passed over), and where many silent ones stand in front,
+--             the time of `next_live`
 CREATE OR REPLACE FUNCTION stanchion.session_first(
     p_namespace text, p_object bigint, p_asking uuid, p_but uuid, OUT process uuid, OUT ticket uuid
 )

@@ -1,9 +1,13 @@
--- session_forget: removes what was written of holds that have ended. Returns the tickets of which something is written still, or may
--- be.
+-- session_forget: removes the rows that were written of holds that have ended.
 --
--- p_names, p_tickets  the mutexes, each with the ticket, or null
--- Waits for a row for a moment only: rows that somebody keeps locked stay, and so do all in a locked table or one that is not to be
--- written at the moment. Not durable. Locks: rows of these mutexes, in order. O(names · log rows). A retry goes on.
+-- Waits for a row for a moment only: rows that another transaction keeps locked stay, and so do all
+-- rows of a table that is locked or cannot be written at the moment. Not durable.
+--
+-- Arguments   p_names, p_tickets: the mutexes, each with the ticket, or null
+-- Returns     the tickets of which a row is written still, or may be
+-- Locks       rows of these mutexes, in order
+-- Complexity  O(names · log rows)
+-- Retry       goes on
 CREATE OR REPLACE FUNCTION stanchion.session_forget(p_namespace text, p_names text[], p_tickets uuid[]) RETURNS uuid[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10ms' AS $$
 DECLARE

@@ -1,10 +1,14 @@
--- session_free: unlocks one mutex of the session, and tells who waits for it: `session_step` for one name.
+-- session_free: unlocks one mutex of the session, and returns its first waiter: `session_step` for
+-- one name.
 --
--- p_ended    the ticket of the hold that ends, or null
--- p_noted    whether it was written who holds it
--- unlocked   whether it was locked
--- is_left    that may still be written
--- Locks, complexity and retry as there.
+-- Arguments   p_ended: the ticket of the hold that ends, or null
+--             p_noted: whether its holder was written
+-- Returns     unlocked: whether it was locked
+--             process, ticket: the first waiter, or nulls
+--             is_left: whether the row of its holder may still be written
+-- Locks       as `session_step`
+-- Complexity  as `session_step`
+-- Retry       as `session_step`
 CREATE OR REPLACE FUNCTION stanchion.session_free(
     p_namespace text, p_name text, p_ended uuid, p_noted boolean, OUT unlocked boolean, OUT process uuid, OUT ticket uuid, OUT is_left boolean
 )

@@ -1,7 +1,9 @@
--- session_freed: returns the first live waiter of a mutex that was just unlocked, or nulls.
+-- session_freed: returns the first live waiter of a mutex that was just unlocked.
 --
--- p_ended    the ticket of the hold that ended, whose place may not be removed yet, or null
--- O(log objects), with a queue O(log waiters + waiters passed over). Takes no locks.
+-- Arguments   p_ended: the ticket of the hold that ended, whose place may not be removed yet, or
+--             null
+-- Returns     its process and ticket, or nulls
+-- Complexity  O(log objects), with a queue O(log waiters + waiters passed over)
 CREATE OR REPLACE FUNCTION stanchion.session_freed(
     p_namespace text, p_name text, p_ended uuid, OUT process uuid, OUT ticket uuid
 )

@@ -1,7 +1,8 @@
--- Returns the sessions that hold or wait for a mutex.
+-- session_holders: returns the sessions that hold or wait for a mutex.
 --
--- Arguments: the namespace and the name. Returns the process id of each session, its application name, and whether it
--- holds the mutex. Locks: none. O(locks of the server).
+-- Arguments   the namespace and the name
+-- Returns     the process id of each session, its application name, and whether it holds the mutex
+-- Complexity  O(locks of the server)
 CREATE OR REPLACE FUNCTION stanchion.session_holders(namespace text, name text)
 RETURNS TABLE (pid integer, application text, holds boolean)
 LANGUAGE sql STABLE

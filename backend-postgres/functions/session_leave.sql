@@ -1,14 +1,19 @@
--- session_leave: removes the places of waiters who have a mutex by the lock of their session.
+-- session_leave: removes the places of waiters whose session has locked the mutex.
 --
--- p_names, p_tickets  the mutexes in order, each with the ticket of the waiter
--- p_wakes             for each, whether it is free by now, so that its next waiter gets a hint: while the place was there, that one's
---                     try was in vain
--- p_lasting           for each, how long a tombstone stays, 0 for none: a copy of the request that joined the queue may be under
---                     way
--- p_waits             whether to wait for rows that somebody has locked; otherwise their places stay
--- Returns for each whether its place is gone.
--- Not durable: after a crash of the server nobody has a lock, and the place of a ticket that nobody has is given up again.
--- Locks     the objects, in order. O(names · log waiters). A retry changes only the times of the tombstones.
+-- Not durable: after a crash of the server no session has a lock, and the place of a ticket that no
+-- process has is given up again.
+--
+-- Arguments   p_names, p_tickets: the mutexes in order, each with the ticket of the waiter
+--             p_wakes: for each, whether it is free by now, so that its next waiter gets a hint:
+--               while the place was there, the try of the next one was in vain
+--             p_lasting: for each, how long a tombstone stays, 0 for none: a copy of the request
+--               that joined the queue may be under way
+--             p_waits: whether to wait for rows that another transaction has locked; otherwise
+--               their places stay
+-- Returns     for each, whether its place is gone
+-- Locks       the objects, in order
+-- Complexity  O(names · log waiters)
+-- Retry       changes only the times of the tombstones
 CREATE OR REPLACE FUNCTION stanchion.session_leave(
     p_namespace text, p_tokens bigint, p_names text[], p_tickets uuid[], p_wakes boolean[], p_lasting bigint[], p_waits boolean
 ) RETURNS boolean[]

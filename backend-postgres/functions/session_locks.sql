@@ -1,5 +1,8 @@
--- session_locks: returns the advisory locks of this database that have one key, as those of mutexes do, with the sessions that
--- have them or wait for them. Locks: none. O(locks of the server).
+-- session_locks: returns the advisory locks of this database that have one key, as those of mutexes
+-- do, with the sessions that have them or wait for them.
+--
+-- Returns     the process id of the session, whether it has the lock, and the key
+-- Complexity  O(locks of the server)
 CREATE OR REPLACE FUNCTION stanchion.session_locks() RETURNS TABLE (pid integer, granted boolean, key bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC

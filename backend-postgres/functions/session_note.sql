@@ -1,9 +1,11 @@
--- session_note: writes who holds mutexes by the locks of sessions, for others to see.
+-- session_note: writes the holders of mutexes that sessions keep, for others to see. Not durable.
 --
--- p_names, …, p_labels  the mutexes, in order, each with the process id of the session, the ticket, the token, how long ago it was
---                       granted, in µs, and the label or null
--- A mutex whose session does not have the lock is left out. Returns false if nothing can be written at the moment.
--- Not durable. Locks: rows of these mutexes. O(names · log rows + locks of the server). A retry writes the same.
+-- Arguments   p_names, …, p_labels: the mutexes, in order, each with the process id of the session,
+--             the ticket, the token, the age of the grant in µs, and the label or null. A mutex
+--             whose session does not have the lock is left out
+-- Returns     false if nothing can be written at the moment
+-- Locks       rows of these mutexes
+-- Complexity  O(names · log rows + locks of the server)
 CREATE OR REPLACE FUNCTION stanchion.session_note(
     p_namespace text, p_names text[], p_pids integer[], p_tickets uuid[], p_tokens bigint[], p_ages bigint[], p_labels text[]
 ) RETURNS boolean

@@ -1,8 +1,12 @@
--- session_shown: returns the sessions that hold or wait for a mutex, as `session_holders` does; of one that has held it for a
--- second also the ticket, the token, the age in µs and the label.
+-- session_shown: returns the sessions that hold or wait for a mutex, as `session_holders` does,
+-- with the grant of the holder once it is a second old.
 --
--- These are null where they cannot be read, or the row is locked: it may be one that could not be removed yet. Locks: that row, and
--- waits for none. O(locks of the server).
+-- Arguments   the namespace and the name
+-- Returns     with the columns of `session_holders` the ticket, the token, the age in µs and the
+--             label; these are null where they cannot be read, or the row is locked: it may be one
+--             that could not be removed yet
+-- Locks       that row; waits for none
+-- Complexity  O(locks of the server)
 CREATE OR REPLACE FUNCTION stanchion.session_shown(p_namespace text, p_name text)
 RETURNS TABLE (pid integer, application text, holds boolean, ticket uuid, token bigint, age bigint, label text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10ms' AS $$

@@ -1,22 +1,26 @@
--- session_step: unlocks mutexes of one session, and tells who waits for them; then tries to lock others, without waiting.
+-- session_step: unlocks mutexes of one session and returns their first waiters; then tries to lock
+-- others, without waiting.
 --
--- p_freed, p_ended     the names to unlock, each with the ticket of the hold that ends, or null
--- p_wanted, p_tickets  the names to try, each with a ticket that wants it. The session must not hold a name that it tries: it
---                      would be granted a second time.
--- p_noted    whether it was written of any of those to unlock who holds it
--- p_looks    whether to see first how full the server's table of locks is
--- answers    the number of advisory locks and their maximum, or 0 and 0 without a look; for each name to unlock 1 if it was
---            locked, or 0; for each name to try its token, or 0 if it is not free or not the process's turn, or -1 if there is
---            no room, or -2 as 0, if the ticket has no place in the queue
--- heads      for each name to try the ticket whose turn it was, or null if nobody waited
--- lefts      tickets that ended, of which something may still be written
--- processes, tickets  the first waiters of the names that were unlocked
+-- The mutexes are unlocked before the look at the queue, and each look is a statement of its own: a
+-- waiter that joins the queue after that look finds the mutex free. Of the tables it writes only
+-- those of `mark_dead` and `session_forget`.
 --
--- What others wait for is unlocked before the look at the queue, and each look is a statement of its own: who joins the queue
--- after that look finds the mutex free. Of the tables only what
--- `mark_dead` keeps is written, and what `session_forget` removes.
--- Locks      the advisory locks of the names, and waits for none. O(names + waiters passed over), and O(locks of the server) if
---            it looks. After an error any of the names may be locked: the caller unlocks them all.
+-- Arguments   p_freed, p_ended: the names to unlock, each with the ticket of the hold that ends, or
+--               null
+--             p_wanted, p_tickets: the names to try, each with the ticket of its caller. The
+--               session must not hold a name that it tries: it would be granted a second time
+--             p_noted: whether the holder of any name to unlock was written
+--             p_looks: whether to see first how full the server's table of locks is
+-- Returns     answers: the number of advisory locks and their maximum, or 0 and 0 without a look;
+--               for each name to unlock 1 if it was locked, or 0; for each name to try its token,
+--               or 0 if it is not free or not the process's turn, or -1 if there is no room, or -2
+--               as 0, if the ticket has no place in the queue
+--             heads: for each name to try the ticket whose turn it was, or null if nobody waited
+--             lefts: tickets that ended, of which a row may still be written
+--             processes, tickets: the first waiters of the names that were unlocked
+-- Locks       the advisory locks of the names; waits for none
+-- Complexity  O(names + waiters passed over), and O(locks of the server) if it looks
+-- Retry       after an error any of the names may be locked: the caller unlocks them all
 CREATE OR REPLACE FUNCTION stanchion.session_step(
     p_namespace text, p_process uuid, p_freed text[], p_ended uuid[], p_wanted text[], p_tickets uuid[], p_noted boolean,
     p_looks boolean,

@@ -1,9 +1,11 @@
 -- split: splits holds of weight 1 off a hold, with the same token, and sets all their leases anew.
 --
--- p_tickets  n tickets, 500 at most. Returns false if the hold is gone or weighs less than n, or if one of the tickets was
---            cancelled before.
--- Locks      the object. O(n · log holds).
--- Retry      finds holds under the new tickets, and sets the leases anew.
+-- Arguments   p_tickets: n tickets, 500 at most
+-- Returns     false if the hold is gone or weighs less than n, or if one of the tickets was
+--             cancelled before
+-- Locks       the object
+-- Complexity  O(n · log holds)
+-- Retry       finds holds under the new tickets, and sets the leases anew
 CREATE OR REPLACE FUNCTION stanchion.split(
     p_namespace text, p_tokens bigint, p_kind text, p_name text, p_from uuid, p_lease bigint, p_tickets uuid[]
 ) RETURNS boolean

@@ -1,7 +1,8 @@
--- sweep_blooms: removes filters that have ended, with all their rows, and the answers to old requests (C25).
+-- sweep_blooms: removes filters that have ended, with all their rows, and the answers to old
+-- requests (C25).
 --
--- The row of a filter stays for 60 s more, as long as the answers to its requests. The pages of an image that has ended
--- go in parts, its own row last.
+-- The row of a filter stays for 60 s more, as long as the answers to its requests. The pages of an
+-- image that has ended go in parts, its own row last.
 --
 -- Arguments   namespace, maximum number of rows of each kind to remove
 -- Returns     the number of removed rows

@@ -1,12 +1,14 @@
--- sweep_limits: removes limiters that were idle for longer than their retention, with all their rows (C25).
+-- sweep_limits: removes limiters that were idle for longer than their retention, with all their
+-- rows (C25).
 --
--- A limiter with more tickets or answers than the batch may remove goes in parts, its own row last. The rows that are
--- left mean the same as no rows.
+-- A limiter with more tickets or answers than the batch may remove goes in parts, its own row last.
+-- The rows that are left mean the same as no rows.
 --
 -- Arguments   namespace, maximum number of rows to remove
--- Returns     the number of removed rows; fewer than the maximum if there are no more, or if the others are in use
--- Locks       rows of `limiters` that no other transaction has locked; then, under these, of `limit_tickets` and
---             `limit_answers`
+-- Returns     the number of removed rows; fewer than the maximum if there are no more, or if the
+--             others are in use
+-- Locks       rows of `limiters` that no other transaction has locked; then, under these, of
+--             `limit_tickets` and `limit_answers`
 -- Complexity  O(batch · log rows)
 -- Retry       removes more
 CREATE OR REPLACE FUNCTION stanchion.sweep_limits(in_namespace text, in_batch integer) RETURNS bigint

@@ -1,18 +1,21 @@
--- sweep_permits: removes idle rows: objects whose retention is over, with their holds and waiters; tombstones that have
--- expired; watchers that went away; processes that do not wait any more; what was written of holds that have ended. Returns
--- the number of removed rows.
+-- sweep_permits: removes idle rows: objects whose retention is over, with their holds and waiters;
+-- expired tombstones; watchers that went away; processes that do not wait any more; rows about
+-- holds of sessions that have ended (C25).
 --
--- p_batch   maximum number of rows of each kind
--- Locks     rows that are not locked by another transaction; waits for none. O(p_batch · log objects).
--- Retry     continues.
+-- Arguments   p_batch: maximum number of rows of each kind
+-- Returns     the number of removed rows
+-- Locks       rows that no other transaction has locked; waits for none
+-- Complexity  O(p_batch · log objects)
+-- Retry       removes more
 CREATE OR REPLACE FUNCTION stanchion.sweep_permits(p_namespace text, p_batch integer) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     forgotten CONSTANT bigint := 10000000;
     clock CONSTANT bigint := stanchion.now();
     idle bigint[];
-    -- The advisory locks that are held. Looked at, not tried: a lock for each name would fill the server's table of locks. Whose
-    -- turn it is has a hold, so that the row does not expire; who has passed `turn_check` has the lock.
+    -- The advisory locks that are held. Looked at, not tried: a lock for each name would fill the
+    -- server's table of locks. Whose turn it is has a hold, so that the row does not expire; who
+    -- has passed `turn_check` has the lock.
     keys bigint[] := '{}';
     removed bigint := 0;
     rows bigint;

@@ -1,9 +1,14 @@
--- tell: sends hints to processes, each of them one message. It is a transaction of its own: a commit that sends messages
--- waits for all others that do, in any database of the server.
+-- tell: sends hints to processes, each of them one message.
 --
--- While the server's queue of messages is more than half full, which a listener in an open transaction can bring about, none
--- is sent: its waiter asks by itself. The length of a message is bounded: a ticket takes 32 digits and a comma.
--- O(tickets · log processes). Takes no locks here; at the commit, the one lock of all transactions that notify.
+-- It is a transaction of its own: a commit that sends messages waits for all others that do, in any
+-- database of the server. While the server's queue of messages is more than half full, which a
+-- listener in an open transaction can bring about, none is sent: its waiter asks by itself. The
+-- length of a message is bounded: a ticket takes 32 digits and a comma.
+--
+-- Arguments   the processes, each with the ticket of its waiter
+-- Locks       none here; at the commit, the one lock of all transactions that notify
+-- Complexity  O(tickets · log processes)
+-- Retry       sends the hints again, which is harmless
 CREATE OR REPLACE FUNCTION stanchion.tell(p_processes uuid[], p_tickets uuid[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,11 +1,13 @@
--- turn_begin: tells what a mutex for the transaction of the caller depends on.
+-- turn_begin: returns the facts about the caller's transaction that a mutex for it depends on.
 --
--- is_fresh  whether the transaction sees what others have committed: it is READ COMMITTED
--- backend   the server process if it has the mutex already, or 0
--- patience  the transaction's `lock_timeout` in ms, or 0 for none
--- slice     for how many ms a request should wait: longer than the server waits before it looks for a circle of waits, and
---           less than its `statement_timeout`
--- O(locks of the server); takes no locks. A retry tells the same.
+-- Arguments   the namespace and the name
+-- Returns     is_fresh: whether the transaction sees what others have committed: it is READ
+--               COMMITTED
+--             backend: the server process if it has the mutex already, or 0
+--             patience: the `lock_timeout` of the transaction in ms, or 0 for none
+--             slice: for how many ms a request should wait: longer than the server waits before it
+--               looks for a circle of waits, and less than its `statement_timeout`
+-- Complexity  O(locks of the server)
 CREATE OR REPLACE FUNCTION stanchion.turn_begin(
     p_namespace text, p_name text,
     OUT is_fresh boolean, OUT backend integer, OUT patience bigint, OUT slice bigint

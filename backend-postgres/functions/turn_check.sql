@@ -1,12 +1,17 @@
--- turn_check: draws the token of a transaction that has a mutex by `turn_lock`. Asked over another connection, once it has
--- locked it: no token that was drawn before then is larger.
+-- turn_check: draws the token of a transaction that has a mutex by `turn_lock`.
 --
--- p_ticket   the hold whose turn it is, or null for a transaction that has had its turn
--- p_backend  the server process of the transaction
--- Returns    a token: from now on no grant finds the advisory lock free   -1 the turn has ended before
---            -2 that process does not have the lock in this database
--- In session mode every grant takes the advisory lock, and the tokens are those of the sessions.
--- Locks      the object. O(locks of the server). A retry draws another token.
+-- It is asked over another connection, once the transaction has locked the mutex: no token that was
+-- drawn before then is larger. In session mode every grant takes the advisory lock, and the tokens
+-- are those of the sessions.
+--
+-- Arguments   p_ticket: the hold whose turn it is, or null for a transaction that has had its turn
+--             p_backend: the server process of the transaction
+-- Returns     a token: from now on no grant finds the advisory lock free
+--             -1 the turn has ended before
+--             -2 that process does not have the lock in this database
+-- Locks       the object
+-- Complexity  O(locks of the server)
+-- Retry       draws another token
 CREATE OR REPLACE FUNCTION stanchion.turn_check(p_namespace text, p_name text, p_ticket uuid, p_backend integer)
 RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -1,8 +1,11 @@
--- turn_key: lets all grants of a mutex test its advisory lock, before the caller's transaction waits for that.
+-- turn_key: lets all grants of a mutex test its advisory lock, before the caller's transaction
+-- waits for that.
 --
--- p_ticket  the hold of the caller, whose turn it is
--- Returns false if that has ended.
--- Locks     the object. O(log holds). A retry does the same.
+-- Arguments   p_ticket: the hold of the caller, whose turn it is
+-- Returns     false if the hold has ended
+-- Locks       the object
+-- Complexity  O(log holds)
+-- Retry       does the same
 CREATE OR REPLACE FUNCTION stanchion.turn_key(p_namespace text, p_name text, p_ticket uuid) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

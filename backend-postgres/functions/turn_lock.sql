@@ -1,9 +1,11 @@
 -- turn_lock: locks a mutex for the transaction of the caller, whose turn it is.
 --
--- p_time    how long to wait, in ms; 0 does not wait
--- Returns the server process, or 0 if another transaction has the mutex.
--- Locks     the advisory lock of the name until the end of the transaction. O(1). A second call is granted again. Nothing is
---           locked for the session: whatever ends the call, the end of the transaction frees the lock.
+-- Arguments   p_time: how long to wait, in ms; 0 does not wait
+-- Returns     the server process, or 0 if another transaction has the mutex
+-- Locks       the advisory lock of the name until the end of the transaction. Nothing is locked for
+--             the session: whatever ends the call, the end of the transaction frees the lock
+-- Complexity  O(1)
+-- Retry       is granted again
 CREATE OR REPLACE FUNCTION stanchion.turn_lock(p_namespace text, p_name text, p_time bigint) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,11 +1,14 @@
--- waiting_now: returns the number of waiters of an object that have not lost their places. A place is lost when its process was
--- silent for the lease of its request, a second at least, and the silence was not that of the server; the next step that comes
--- upon it removes it.
+-- waiting_now: returns the number of waiters of an object that have not lost their places.
 --
--- p_waiting  the number of recorded waiters
--- p_most     how many of the first ones are judged; those behind them all count
--- p_known    what `mark_dead` has returned at p_now; null to ask it if a place may be lost
--- O(p_most); for locks, and what it costs sometimes, see `mark_dead`.
+-- A place is lost when its process was silent for the lease of its request, a second at least, and
+-- the silence was not that of the server; the next step that comes upon it removes it.
+--
+-- Arguments   p_waiting: the number of recorded waiters
+--             p_most: how many of the first ones are judged; those behind them all count
+--             p_known: the result of `mark_dead` at p_now; null to ask it if a place may be lost
+-- Returns     the number
+-- Locks       see `mark_dead`
+-- Complexity  O(p_most), and at times that of `mark_dead`
 CREATE OR REPLACE FUNCTION stanchion.waiting_now(
     p_namespace text, p_object bigint, p_waiting bigint, p_now bigint, p_most integer, p_known bigint[]
 ) RETURNS bigint

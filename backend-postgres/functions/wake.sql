@@ -1,4 +1,9 @@
--- wake: sends hints to the waiters that `next_grants` finds. Returns the row for `save`. Complexity: see there.
+-- wake: sends hints to the waiters that `next_grants` finds.
+--
+-- Arguments   the row of the object, the time, the calling process
+-- Returns     the row for `save`
+-- Locks       as `next_grants`
+-- Complexity  as `next_grants`
 CREATE OR REPLACE FUNCTION stanchion.wake(o stanchion.objects, p_now bigint, p_asking uuid) RETURNS stanchion.objects
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -8,8 +8,8 @@ CREATE TABLE stanchion.namespaces (
     created timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- One row: the functions of this schema, the version of the library that wrote them, and the oldest version that works
--- with this schema and these functions.
+-- One row: the functions of this schema, the version of the library that wrote them, and the oldest
+-- version that works with this schema and these functions.
 CREATE TABLE stanchion.library (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     functions bytea NOT NULL,

@@ -1,17 +1,19 @@
 -- The tables of Bloom filters: their headers, their bits, and their last answers.
 --
--- Times are ms of this server's clock. Bits are numbered as in `stanchion_core::bloom`. A page has 16384 bits, 2 KiB.
--- Smaller pages would take more rows for a batch; larger ones, more to write for each bit.
+-- Times are ms of this server's clock. Bits are numbered as in `stanchion_core::bloom`. A page has
+-- 16384 bits, 2 KiB. Smaller pages would take more rows for a batch; larger ones, more to write for
+-- each bit.
 
--- One row for each filter. A transaction that changes any row of a filter, here or below, holds the lock of this row.
+-- One row for each filter. A transaction that changes any row of a filter, here or below, holds the
+-- lock of this row.
 CREATE TABLE stanchion.bloom_filters (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
     -- Null if there is no filter: a filter that was to be made was refused.
     generation uuid,
-    -- "CAPACITY RATE BITS HASHES TTL": the rate as the bits of a double, the time to live in ms, or `-` if there is
-    -- none. No function reads its parts. Null while the filter is cleared.
+    -- "CAPACITY RATE BITS HASHES TTL": the rate as the bits of a double, the time to live in ms, or
+    -- `-` if there is none. No function reads its parts. Null while the filter is cleared.
     terms text COLLATE "C",
     -- When the filter ends; null if never.
     ends bigint,
@@ -26,8 +28,9 @@ CREATE TABLE stanchion.bloom_filters (
 
 CREATE INDEX bloom_filters_ends ON stanchion.bloom_filters (namespace, ends) WHERE ends IS NOT NULL;
 
--- An image is the bits of a filter, from when it was made or cleared until it ends. A cleared filter gets another
--- image, so that clearing a large filter takes no longer than clearing a small one: the sweep removes the pages.
+-- An image is the bits of a filter, from when it was made or cleared until it ends. A cleared
+-- filter gets another image, so that clearing a large filter takes no longer than clearing a small
+-- one: the sweep removes the pages.
 CREATE TABLE stanchion.bloom_images (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace text COLLATE "C" NOT NULL,
@@ -36,8 +39,9 @@ CREATE TABLE stanchion.bloom_images (
 
 CREATE INDEX bloom_images_over ON stanchion.bloom_images (namespace) WHERE is_over;
 
--- Pages with at least one set bit. Pages with a negative number are the directory: bit `n` of page `-1 - d` says that
--- page `16384 * d + n` was written, so that a missing page is not taken for a page of zeros (B6).
+-- Pages with at least one set bit. Pages with a negative number are the directory: bit `n` of page
+-- `-1 - d` says that page `16384 * d + n` was written, so that a missing page is not taken for a
+-- page of zeros (B6).
 CREATE TABLE stanchion.bloom_pages (
     image bigint NOT NULL,
     page integer NOT NULL,
@@ -47,8 +51,8 @@ CREATE TABLE stanchion.bloom_pages (
 
 ALTER TABLE stanchion.bloom_pages ALTER COLUMN bits SET STORAGE PLAIN;
 
--- The answers to the inserts of the last request of each lane, for at least 60 s. A request that found no new item
--- needs no row: the same request again gets the same answers.
+-- The answers to the inserts of the last request of each lane, for at least 60 s. A request that
+-- found no new item needs no row: the same request again gets the same answers.
 CREATE TABLE stanchion.bloom_flights (
     filter bigint NOT NULL,
     lane uuid NOT NULL,

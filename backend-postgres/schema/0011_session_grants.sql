@@ -1,8 +1,8 @@
--- Who holds mutexes by the locks of sessions, for others to see. A row is written behind, once a hold is a while old, and is
--- nothing without the lock of its session.
+-- Who holds mutexes by the locks of sessions, for others to see. A row is written behind, once a
+-- hold is a while old, and is nothing without the lock of its session.
 --
--- Columns: the mutex; the process id of the session and its start, since the server uses these ids again; the ticket and
--- token of the grant; its time; the label.
+-- Columns: the mutex; the process id of the session and its start, since the server uses these ids
+-- again; the ticket and token of the grant; its time; the label.
 CREATE UNLOGGED TABLE stanchion.session_grants (
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,

@@ -1,2 +1,3 @@
--- Waiters by process: a walk that has passed many silent ones goes on at the next one of a live process.
+-- Waiters by process: a walk that has passed many silent ones goes on at the next one of a live
+-- process.
 CREATE INDEX waiters_of_process ON stanchion.waiters (object, process, arrival);

@@ -93,7 +93,7 @@ impl Bench {
         self.report.tables.push(table);
     }
 
-    /// Writes the results: of a full run to `bench-results`, of a quick run to `target/bench-results`.
+    /// Writes the results: of a full run to `docs/bench-results`, of a quick run to `target/bench-results`.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -113,7 +113,7 @@ impl Bench {
 /// Returns the folder of the figures of full runs.
 #[must_use]
 pub fn results() -> PathBuf {
-    root().join("bench-results")
+    root().join("docs/bench-results")
 }
 
 /// Returns the root of the workspace.

@@ -1,4 +1,4 @@
-//! `BENCHMARKS.md`: the last full runs, as a page to read.
+//! `docs/benchmarks.md`: the last full runs, as a page to read.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -48,7 +48,7 @@ pub fn write() -> Result<(), Failure> {
         let tables: Vec<_> = report.tables.iter().map(ToString::to_string).collect();
         page += &tables.join("\n");
     }
-    Ok(fs::write(root().join("BENCHMARKS.md"), page)?)
+    Ok(fs::write(root().join("docs/benchmarks.md"), page)?)
 }
 
 /// Writes all targets as one table.

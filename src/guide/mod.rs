@@ -1,7 +1,7 @@
 //! How to use the library, by task.
 
-// A picture is part of the text of its page, since docs.rs serves no other files. The `<div>` makes it one block of
-// HTML, which would end at a blank line.
+// A picture is part of the text of its page, since docs.rs serves no other files. The `<div>` makes
+// it one block of HTML, which would end at a blank line.
 
 /// Locks: waiting, guards, and an operator's way to end a hold.
 pub mod locks {
@@ -9,7 +9,7 @@ pub mod locks {
     #![doc = concat!("<div>", include_str!("locks.svg"), "</div>")]
 }
 
-/// Choosing a TTL: what a lease's length decides.
+/// Choosing a TTL: the effects of a lease's length.
 pub mod choosing_a_ttl {
     #![doc = include_str!("choosing_a_ttl.md")]
     #![doc = concat!("<div>", include_str!("choosing_a_ttl.svg"), "</div>")]
@@ -58,12 +58,12 @@ pub mod testing {
     #![doc = include_str!("testing.md")]
 }
 
-/// Outages and faults: what was tested, and how long recovery takes.
+/// Outages and faults: the tested faults, and how long recovery takes.
 pub mod outages {
     #![doc = include_str!("outages.md")]
 }
 
-/// Logs and traces: what the library tells by `tracing`.
+/// Logs and traces: the events and spans of `tracing`.
 pub mod tracing {
     #![doc = include_str!("tracing.md")]
 }

@@ -8,8 +8,8 @@ use crate::commands::{
 use crate::supervisor::Supervise;
 use crate::url::Target;
 
-/// Commands under distributed locks, and the operator's view of locks, semaphores, wait groups and limiters on Redis
-/// and Postgres.
+/// Commands under distributed locks, and the operator's view of locks, semaphores, wait groups and
+/// limiters on Redis and Postgres.
 ///
 /// The store is named by --url, by --url-file, or by the variable STANCHION_URL.
 #[derive(Debug, Parser)]

@@ -1,11 +1,12 @@
-//! The library's errors in the words of the command line: an operator sees options, not methods of a library.
+//! The library's errors in the words of the command line: an operator sees options, not methods of
+//! a library.
 
 use stanchion::{Error, ErrorKind};
 
-/// What the library advises where the schema is missing or another version's.
+/// The library's advice where the schema is missing or another version's.
 const MIGRATE: &str = "connect with migrate=on";
 
-/// What the library advises, and what this program does in its place.
+/// Advice of the library, and the advice of this program in its place.
 const WORDS: [(&str, &str); 7] = [
     (
         "; `on_mismatch` says which one is used, `set_quota` changes it for everybody",
@@ -27,14 +28,14 @@ pub(crate) fn advises_migration(error: &Error) -> bool {
     error.kind() == ErrorKind::ConfigMismatch && error.to_string().contains(MIGRATE)
 }
 
-/// Returns whether an error tells of a right that the user lacks, rather than of credentials.
+/// Returns whether an error is about a right that the user lacks, rather than about credentials.
 pub(crate) fn tells_of_a_right(error: &Error) -> bool {
     let text = error.to_string();
     error.kind() == ErrorKind::Unauthorized
         && [" lacks a right", " lacks the right"].iter().any(|words| text.contains(words))
 }
 
-/// Returns what an error tells, on one line.
+/// Returns the text of an error on one line.
 pub(crate) fn text(error: &Error) -> String {
     let mut text = error.to_string();
     if let Some(operation) = error.operation() {

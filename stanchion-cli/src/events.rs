@@ -17,7 +17,8 @@ static KEPT: Mutex<Option<Vec<String>>> = Mutex::new(None);
 /// Whether the record of holds that were ended by force is shown, too.
 static SHOWS_AUDIT: AtomicBool = AtomicBool::new(false);
 
-/// Shows from now on what is ended by force, for a program that does so for others. To be called before anything is.
+/// Shows from now on the holds that are ended by force, for a program that does so for others. To
+/// be called before the first one.
 pub(crate) fn show_audit() {
     SHOWS_AUDIT.store(true, Ordering::Relaxed);
 }
@@ -43,7 +44,7 @@ struct Warnings;
 
 impl Subscriber for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Elsewhere, that a lock was freed by force is what the user has just asked for.
+        // Elsewhere the user has just asked for the lock to be freed by force.
         *metadata.level() <= Level::WARN
             && metadata.target().starts_with("stanchion")
             && (metadata.target() != "stanchion_core::observe::audit" || SHOWS_AUDIT.load(Ordering::Relaxed))
@@ -92,7 +93,7 @@ impl Visit for Line {
     }
 }
 
-/// Returns what an optional value holds: people do not read `Some(…)`.
+/// Returns the content of an optional value: people do not read `Some(…)`.
 fn inner(value: &str) -> &str {
     value.strip_prefix("Some(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(value)
 }

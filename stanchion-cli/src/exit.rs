@@ -25,10 +25,10 @@ impl Exit {
     pub(crate) const LOST: Self = Self(125);
     pub(crate) const NOT_EXECUTABLE: Self = Self(126);
     pub(crate) const NOT_FOUND: Self = Self(127);
-    /// What a shell reports of a program that a closed pipe ends.
+    /// The status that a shell reports of a program that a closed pipe ends.
     pub(crate) const CLOSED_PIPE: Self = Self(128 + 13);
 
-    /// Returns what a shell reports of a process that a signal ended.
+    /// Returns the status that a shell reports of a process that a signal ended.
     pub(crate) fn signal(number: i32) -> Self {
         Self(u8::try_from(128 + (number & 0x7f)).unwrap_or(u8::MAX))
     }

@@ -1,4 +1,5 @@
-//! `stanchion`: commands under distributed locks, and the operator's view of locks, semaphores, wait groups and limiters.
+//! `stanchion`: commands under distributed locks, and the operator's view of locks, semaphores,
+//! wait groups and limiters.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("stanchion-cli needs Linux: its supervisor is a subreaper and reads /proc");
@@ -56,7 +57,7 @@ fn carried_out(cli: Cli) -> Result<Exit, Failure> {
     runtime.map_err(Failure::system("no runtime"))?.block_on(commands::carry_out(cli))
 }
 
-/// Shows help, the version, or what is wrong with the command line.
+/// Shows help, the version, or the mistake in the command line.
 fn not_parsed(error: &clap::Error) -> Exit {
     let text =
         url::without_urls(&error.to_string(), env::args_os().map(|word| word.to_string_lossy().into_owned()));
@@ -70,6 +71,6 @@ fn not_parsed(error: &clap::Error) -> Exit {
 
 fn eprint(text: &str) {
     use std::io::Write as _;
-    // Nothing is left to be told where standard error is closed.
+    // Where standard error is closed, nobody reads a message.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

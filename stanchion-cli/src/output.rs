@@ -1,5 +1,5 @@
-//! What this program writes: text for people, JSON for programs, messages. Nothing of it moves a terminal's cursor or
-//! changes its colours, whatever names and labels contain.
+//! What this program writes: text for people, JSON for programs, messages. Nothing of it moves a
+//! terminal's cursor or changes its colours, whatever names and labels contain.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -38,8 +38,9 @@ fn write_all(text: &str) -> Result<(), Failure> {
     raw(text.as_bytes())
 }
 
-/// Writes a message on standard error, soon: neither a hold's renewal nor the end of a command waits for whoever reads it, or does not
-/// read it. Where too many wait to be read, further ones are dropped.
+/// Writes a message on standard error, soon: neither a hold's renewal nor the end of a command
+/// waits for the reader, who may not read it. Where too many wait to be read, further ones are
+/// dropped.
 pub(crate) fn message(text: impl fmt::Display) {
     let text = format!("stanchion: {}\n", printable(&text.to_string()));
     let _ = messages().try_send(Message::Text(text));
@@ -79,7 +80,8 @@ fn write_messages(waiting: &Receiver<Message>) {
     }
 }
 
-/// Returns the text with all characters escaped that control a terminal or the direction of writing.
+/// Returns the text with all characters escaped that control a terminal or the direction of
+/// writing.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |out, c| write!(out, "{}", c.escape_default()))
 }
@@ -89,7 +91,8 @@ pub(crate) fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// In JSON text, such characters stand in strings alone, where this is how they are escaped. All are below 2^16.
+/// In JSON text, such characters stand in strings alone, where this is how they are escaped. All
+/// are below 2^16.
 fn ascii_controls(text: &str) -> Cow<'_, str> {
     escaped(text, |out, c| write!(out, "\\u{:04x}", u32::from(c)))
 }
@@ -110,7 +113,8 @@ fn escaped(text: &str, mut escape: impl FnMut(&mut String, char) -> fmt::Result)
     Cow::Owned(out)
 }
 
-/// Returns whether a character is a control character, or changes the direction or the lines of text.
+/// Returns whether a character is a control character, or changes the direction or the lines of
+/// text.
 fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')

@@ -22,7 +22,8 @@ const PASSED_ON: [Signal; 8] = [
     Signal::CONT,
 ];
 
-/// The signals, each in a stream of its own. Those that this program was started to ignore stay ignored.
+/// The signals, each in a stream of its own. Signals that this program was started to ignore stay
+/// ignored.
 #[derive(Debug)]
 pub(crate) struct Signals(Vec<(Signal, Stream)>);
 
@@ -50,7 +51,8 @@ impl Signals {
         .await
     }
 
-    /// Waits for a signal that ends a program that has no command yet. Stops this process as usual at the terminal's wish.
+    /// Waits for a signal that ends a program that has no command yet. Stops this process as usual
+    /// at the terminal's wish.
     pub(crate) async fn ends_waiting(&mut self) -> Exit {
         loop {
             match self.next().await {

@@ -17,8 +17,8 @@ const VARIABLE: &str = "STANCHION_URL";
 /// Names the store.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Target {
-    /// The store's URL. Other users of the machine can read it in the list of processes: with a password, use
-    /// --url-file or the variable STANCHION_URL
+    /// The store's URL. Other users of the machine can read it in the list of processes: with a
+    /// password, use --url-file or the variable STANCHION_URL
     #[arg(long, global = true, value_name = "URL", conflicts_with = "url_file", help_heading = "Store")]
     url: Option<String>,
     /// A file whose first line is the URL
@@ -49,8 +49,8 @@ impl Target {
         Ok(stanchion::connect(&self.checked_url()?).await?)
     }
 
-    /// Opens the store, for a command that only looks: a schema that is missing or older stays as it is, unless the URL says
-    /// otherwise.
+    /// Opens the store, for a command that only looks: a schema that is missing or older stays as
+    /// it is, unless the URL says otherwise.
     pub(crate) async fn open_to_look(&self) -> Result<Arc<dyn Store>, Failure> {
         let given = self.checked_url()?;
         let Some(url) = without_migration(&given) else { return Ok(stanchion::connect(&given).await?) };
@@ -71,7 +71,8 @@ impl Target {
     }
 }
 
-/// Returns a URL of Postgres with `migrate=off`; `None` for that of another store, and for one that says itself what is to be done.
+/// Returns a URL of Postgres with `migrate=off`; `None` for a URL of another store, and for one
+/// that has the parameter itself.
 fn without_migration(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     if !["postgres", "postgresql"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
@@ -89,7 +90,7 @@ fn without_migration(url: &str) -> Option<String> {
 pub(crate) fn first_line(path: &Path, what: &'static str) -> Result<String, Failure> {
     let failed = |cause| {
         let path = path.to_string_lossy();
-        // Somebody may have given the URL itself.
+        // The URL itself may have been given.
         Failure::File { what, path: without_urls(&path, [path.clone().into_owned()]), cause }
     };
     let text = fs::read_to_string(path).map_err(failed)?;
@@ -100,8 +101,8 @@ pub(crate) fn first_line(path: &Path, what: &'static str) -> Result<String, Fail
     Ok(line.to_owned())
 }
 
-/// Returns a text without the URLs that stand in these arguments: an argument in the wrong place is repeated by the
-/// parser's errors.
+/// Returns a text without the URLs that stand in these arguments: an argument in the wrong place is
+/// repeated by the parser's errors.
 pub(crate) fn without_urls(text: &str, arguments: impl IntoIterator<Item = String>) -> String {
     let mut text = text.to_owned();
     for argument in arguments {

@@ -19,7 +19,7 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
         .map_err(|_| "a name has 1 to 512 bytes and no NUL".to_owned())
 }
 
-/// Reads what others are shown of a hold, or of whoever frees it.
+/// Reads the label of a hold, or of the user that frees it.
 pub(crate) fn label(text: &str) -> Result<String, String> {
     let is_short = text.len() <= MAX_LABEL;
     if is_short { Ok(text.to_owned()) } else { Err(format!("a label has at most {MAX_LABEL} bytes")) }
@@ -62,7 +62,7 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     if is_sensible { Ok(time) } else { Err("the time between two looks is between 200ms and 1h".to_owned()) }
 }
 
-/// Returns a label: the host, this process, and what it is about.
+/// Returns a label: the host, this process, and a purpose.
 pub(crate) fn label_of(what: &str) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let label = format!("{} {} {what}", host.trim(), process::id());
@@ -70,7 +70,7 @@ pub(crate) fn label_of(what: &str) -> String {
     label[..end.unwrap_or_default()].trim_end().to_owned()
 }
 
-/// Returns the label of whoever frees a lock with this program.
+/// Returns the label of a user that frees a lock with this program.
 pub(crate) fn operator() -> String {
     label_of(&env::var("USER").unwrap_or_default())
 }

@@ -1,5 +1,6 @@
-//! A web service that runs in several instances: a rate for each API key, a limit of exports at a time, and a report that one of the
-//! instances makes every ten seconds. All of it holds over the instances that share the store, and ends together.
+//! A web service that runs in several instances: a rate for each API key, a limit of exports at a
+//! time, and a report that one of the instances makes every ten seconds. All of it holds over the
+//! instances that share the store, and ends together.
 //!
 //! ```text
 //! cargo run -p stanchion-tower --example service -- 127.0.0.1:8080 redis://127.0.0.1/

@@ -1,4 +1,4 @@
-//! Limits of what runs at a time.
+//! Limits of the requests that run at a time.
 
 use std::fmt;
 use std::future::Future;
@@ -18,21 +18,24 @@ use crate::refusal::{Failures, Protocol, Refused, take_ready};
 /// Default of the time that a request waits for a permit.
 const MAXIMUM_WAIT: Duration = Duration::from_secs(5);
 
-/// Lets so many requests run at a time, over all instances that share the store.
+/// Limits the number of requests that run at a time, over all instances that share the store.
 ///
-/// A request takes one permit of a named semaphore, and keeps it until the body of its answer is sent, or the client has gone away.
-/// Requests queue first come, first served, over all instances, for [`max_wait`](Self::max_wait) at most; then, and at once where the
-/// queue has [`max_waiters`](SemaphoreOptions::max_waiters), the client gets 503 with `Retry-After`, with gRPC the status `UNAVAILABLE`. While the store is away,
-/// requests are refused in the same way. What waiting does not mend, such as another limit at the store, is 500.
+/// A request takes one permit of a named semaphore, and keeps it until the body of its answer is
+/// sent, or the client has gone away. Requests queue first come, first served, over all instances,
+/// for [`max_wait`](Self::max_wait) at most; then, and at once where the queue has
+/// [`max_waiters`](SemaphoreOptions::max_waiters), the client gets 503 with `Retry-After`, with
+/// gRPC the status `UNAVAILABLE`. While the store is away, requests are refused in the same way. An
+/// error that waiting does not mend, such as another limit at the store, is 500.
 ///
-/// `Retry-After` is always 1 s: nobody knows when a permit will be free. Where a [`RateLimitLayer`](crate::RateLimitLayer) is around this
-/// layer, a request that is refused here has paid its tokens there.
+/// `Retry-After` is always 1 s: the time at which a permit will be free is not known. Where a
+/// [`RateLimitLayer`](crate::RateLimitLayer) is around this layer, a request that is refused here
+/// has paid its tokens there.
 ///
-/// An instance that is killed keeps the permits of its requests until their lease ends: 30 s, unless
-/// [`SemaphoreOptions::ttl`] sets another.
+/// An instance that is killed keeps the permits of its requests until their lease ends: 30 s,
+/// unless [`SemaphoreOptions::ttl`] sets another.
 ///
-/// What is *not* guaranteed: that a request is stopped whose permit was lost, because its lease ended or an operator released it. It
-/// runs to its end beside the others.
+/// Limitation: a request is not stopped if its permit is lost, because its lease ended or an
+/// operator released it. It runs to its end beside the others.
 ///
 /// # Examples
 /// ```
@@ -93,7 +96,7 @@ impl fmt::Debug for ConcurrencyLimitLayer {
     }
 }
 
-/// A service of which so many requests run at a time: see [`ConcurrencyLimitLayer`].
+/// A service with a limit of requests that run at a time: see [`ConcurrencyLimitLayer`].
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLimit<S> {
     inner: S,
@@ -104,7 +107,7 @@ impl ConcurrencyLimitLayer {
     /// Takes a permit.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for the refusal.
     async fn permit(&self) -> std::result::Result<Permit, Refused> {
         match self.semaphore.acquire_for(self.max_wait).await {
             Ok(Some(permit)) => Ok(permit),

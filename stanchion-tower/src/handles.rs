@@ -8,14 +8,16 @@ use std::time::Duration;
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::{Limiter, Quota, Result};
 
-/// Maximum number of limiters of one generation. Two generations are kept, so that a key that was seen among as many others stays.
+/// Maximum number of limiters of one generation. Two generations are kept, so that a key that was
+/// seen among as many others stays.
 const GENERATION: usize = 5_000;
-/// Age at which a limiter is opened anew, which compares its quota again: an instance of another version of the service, or one with
-/// another list of plans, may have put its own in force meanwhile.
+/// Age at which a limiter is opened anew, which compares its quota again: an instance of another
+/// version of the service, or one with another list of plans, may have put its own in force
+/// meanwhile.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// Limiters by name, each with the quota that it was opened for. An open limiter knows its refusals, so that a refused client costs
-/// no request to the store.
+/// Limiters by name, each with the quota that it was opened for. An open limiter knows its
+/// refusals, so that a refused client costs no request to the store.
 #[derive(Debug, Default)]
 pub(crate) struct Handles(Mutex<Generations>);
 
@@ -35,8 +37,8 @@ struct Generations {
 }
 
 impl Handles {
-    /// Returns the limiter of a name. Unless it is there with this quota, `open` opens it: a limiter compares its quota once, so
-    /// that each change needs another handle.
+    /// Returns the limiter of a name. Unless it is there with this quota, `open` opens it: a
+    /// limiter compares its quota once, so that each change needs another handle.
     ///
     /// # Errors
     /// That of `open`.
@@ -72,7 +74,8 @@ impl Handles {
         self.forget_if(name, |_| true);
     }
 
-    /// Forgets a limiter that is of age. To be called after it has admitted a request: it knows no refusal then.
+    /// Forgets a limiter that is of age. To be called after it has admitted a request: it knows no
+    /// refusal then.
     pub(crate) fn forget_old(&self, name: &str) {
         self.forget_if(name, |open| open.since.elapsed() >= MAX_AGE);
     }
@@ -92,7 +95,8 @@ impl Handles {
 }
 
 impl Generations {
-    /// Keeps a limiter among the young, and returns those that nobody has asked for since two generations began.
+    /// Keeps a limiter among the young, and returns the limiters that were not asked for since two
+    /// generations began.
     fn keep(&mut self, name: String, open: Open) -> Generation {
         let gone = if self.young.len() < GENERATION {
             Generation::new()

@@ -1,15 +1,16 @@
-//! What tells the clients of a service apart: functions from the head of a request to a key.
+//! Keys by which the clients of a service are limited: functions from the head of a request to a
+//! key.
 //!
-//! Any function `Fn(&Parts) -> Option<String>` is one. Requests without a key (`None`) share one limit, so that no client evades a
-//! limit by leaving its key out.
+//! Any function `Fn(&Parts) -> Option<String>` is one. Requests without a key (`None`) share one
+//! limit, so that no client evades a limit by leaving its key out.
 
 use http::HeaderName;
 use http::request::Parts;
 
-/// The value of a header, such as an API key. What is no text counts as missing.
+/// The value of a header, such as an API key. A value that is no text counts as missing.
 ///
-/// A value that nothing has checked limits nobody: each new one is another client, with a burst of its own and a record at the store.
-/// Put the layer behind the one that checks it.
+/// An unchecked value limits nobody: each new value is another client, with a burst of its own and
+/// a record at the store. Put the layer behind the layer that checks the value.
 ///
 /// # Panics
 /// If `name` is no name of a header in lower case.
@@ -26,19 +27,12 @@ pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Clone {
 }
 
 /// The path of the request.
-///
-/// # Examples
-/// ```
-/// let (parts, ()) = http::Request::builder().uri("/reports?page=2").body(())?.into_parts();
-/// assert_eq!(stanchion_tower::key::path()(&parts).as_deref(), Some("/reports"));
-/// # Ok::<(), http::Error>(())
-/// ```
 pub fn path() -> impl Fn(&Parts) -> Option<String> + Clone {
     |parts| Some(parts.uri.path().to_owned())
 }
 
-/// What another layer or the server has put into the request's extensions, such as the address of the peer or the user who has
-/// logged in.
+/// A value that another layer or the server has put into the request's extensions, such as the
+/// address of the peer or the name of the user.
 ///
 /// # Examples
 /// ```
@@ -60,12 +54,6 @@ pub fn extension<T: Clone + Send + Sync + 'static>(
 }
 
 /// The same key for all requests: one limit for the service.
-///
-/// # Examples
-/// ```
-/// let (parts, ()) = http::Request::new(()).into_parts();
-/// assert_eq!(stanchion_tower::key::all()(&parts).as_deref(), Some("all"));
-/// ```
 pub fn all() -> impl Fn(&Parts) -> Option<String> + Clone {
     |_| Some("all".to_owned())
 }

@@ -7,27 +7,12 @@ use stanchion_core::{Quota, Result, SemaphoreOptions, Store};
 
 use crate::{ConcurrencyLimitLayer, RateLimitLayer};
 
-/// The layers of this crate, as methods of a store that `stanchion::connect` opened: the same as their constructors. A store of another
-/// type becomes one: `let store: Arc<dyn Store> = Arc::new(store.clone());`.
-///
-/// # Examples
-/// ```
-/// use axum::Router;
-/// use axum::routing::get;
-/// use stanchion::{Quota, SemaphoreOptions};
-/// use stanchion_tower::{LayerExt, key};
-///
-/// # #[tokio::main]
-/// # async fn main() -> stanchion::Result<()> {
-/// let store = stanchion::connect("memory:").await?;
-/// let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
-/// let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3))?;
-/// let app: Router = Router::new().route("/export", get(async || "hello").layer(exports)).layer(rate);
-/// # Ok(())
-/// # }
-/// ```
+/// The layers of this crate, as methods of a store that `stanchion::connect` opened: the same as
+/// their constructors. A store of another type becomes one: `let store: Arc<dyn Store> =
+/// Arc::new(store.clone());`.
 pub trait LayerExt: sealed::Sealed {
-    /// Makes a layer that gives each client, by its [key](crate::key), this quota over all instances: [`RateLimitLayer::new`].
+    /// Makes a layer that gives each client, by its [key](crate::key), this quota over all
+    /// instances: [`RateLimitLayer::new`].
     ///
     /// # Errors
     /// `InvalidArgument` for a quota that is not exact ([L11](stanchion_core::contract#l11)).
@@ -37,7 +22,8 @@ pub trait LayerExt: sealed::Sealed {
         quota: Quota,
     ) -> Result<RateLimitLayer>;
 
-    /// Makes a layer over the semaphore with that name, whose requests wait for 5 s at most: [`ConcurrencyLimitLayer::new`].
+    /// Makes a layer over the semaphore with that name, whose requests wait for 5 s at most:
+    /// [`ConcurrencyLimitLayer::new`].
     ///
     /// # Errors
     /// As [`Store::semaphore`].

@@ -1,34 +1,33 @@
-//! [Tower](https://docs.rs/tower) layers for limits that hold over all instances of a service: their state is in a store of
-//! `stanchion`, in this process, on Redis or on Postgres.
+//! [Tower](https://docs.rs/tower) layers for limits that hold over all instances of a service:
+//! their state is in a store of `stanchion`, in this process, on Redis or on Postgres.
 //!
 //! | to … | use |
 //! | --- | --- |
-//! | let each client send so many requests a second | `store.rate_limit(…)` of [`LayerExt`], or [`RateLimitLayer`] |
-//! | let so many requests run at a time | `store.concurrency_limit(…)`, or [`ConcurrencyLimitLayer`] |
+//! | limit the requests of each client a second | `store.rate_limit(…)` of [`LayerExt`], or [`RateLimitLayer`] |
+//! | limit the requests that run at a time | `store.concurrency_limit(…)`, or [`ConcurrencyLimitLayer`] |
 //!
-//! The layers work with every service of `http` requests and responses whose response body implements `Default`, as those of axum,
-//! hyper and tonic. A refusal has no body, unless the service [gives it one](Refused); that of a gRPC request is a gRPC status.
+//! The layers work with every service of `http` requests and responses whose response body
+//! implements `Default`, as those of axum, hyper and tonic. A refusal has no body, unless the
+//! service [gives it one](Refused); that of a gRPC request is a gRPC status.
 //!
-//! The README has a whole service, and the example `service` runs one. How a service ends in order is there, too.
+//! The README has a whole service, and the example `service` runs one. How a service ends in order
+//! is there, too.
 //!
 //! # Examples
 //! ```
-//! # use stanchion::Store;
-//! use std::sync::Arc;
-//!
 //! use axum::Router;
 //! use axum::routing::get;
-//! use stanchion::Quota;
+//! use stanchion::{Quota, SemaphoreOptions};
 //! use stanchion_tower::{LayerExt, key};
 //!
-//! # fn app(store: Arc<dyn Store>) -> stanchion::Result<Router> {
-//! // 50 requests a second for each API key, over all instances of this service.
-//! let limit = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
-//! # Ok(
-//! Router::new().route("/", get(async || "hello")).layer(limit)
-//! # )
+//! # #[tokio::main]
+//! # async fn main() -> stanchion::Result<()> {
+//! let store = stanchion::connect("memory:").await?;
+//! let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
+//! let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3))?;
+//! let app: Router = Router::new().route("/export", get(async || "hello").layer(exports)).layer(rate);
+//! # Ok(())
 //! # }
-//! # let _ = app(Arc::new(stanchion_memory::MemoryStore::new()));
 //! ```
 
 mod concurrency;

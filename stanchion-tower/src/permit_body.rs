@@ -8,8 +8,8 @@ use pin_project_lite::pin_project;
 use stanchion_core::Permit;
 
 pin_project! {
-    /// A body that keeps a permit of a semaphore until its end, or until it is dropped: when the client goes away, its server drops
-    /// the body.
+    /// A body that keeps a permit of a semaphore until its end, or until it is dropped: when the
+    /// client goes away, its server drops the body.
     #[derive(Debug)]
     pub struct PermitBody<B> {
         #[pin]

@@ -18,9 +18,9 @@ use tower_service::Service;
 use crate::handles::Handles;
 use crate::refusal::{Failures, Protocol, Refused, set, take_ready};
 
-/// Longest key that is a part of a name as it is, in bytes.
+/// Maximum length of a key that is a part of a name as it is, in bytes.
 const LONGEST_KEY: usize = 128;
-/// Longest prefix, in bytes: a name has 512.
+/// Maximum length of a prefix, in bytes: a name has 512.
 const LONGEST_PREFIX: usize = 380;
 
 type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
@@ -29,25 +29,30 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 
 /// Lets each client send at a rate, over all instances that share the store.
 ///
-/// A request costs one token of its key's limiter. It makes one request to the store, and none while a refusal of that
-/// client is known in this process. A refused request gets 429 with `Retry-After`, in whole seconds, rounded up; a gRPC one the status
-/// `RESOURCE_EXHAUSTED`. A request that costs more than the burst is refused without `Retry-After`. Answers about which the limiter has
-/// decided have, unless a layer inside has set them, the fields `RateLimit-Policy` and `RateLimit` of
-/// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/): the quota and the
-/// window, what is left of the burst, and in how many seconds the burst is whole.
+/// A request costs one token of its key's limiter. It makes one request to the store, and none
+/// while a refusal of that client is known in this process. A refused request gets 429 with
+/// `Retry-After`, in whole seconds, rounded up; a gRPC request gets the status
+/// `RESOURCE_EXHAUSTED`. A request that costs more than the burst is refused without `Retry-After`.
+/// An answer after a decision of the limiter has, unless a layer inside has set them, the fields
+/// `RateLimit-Policy` and `RateLimit` of
+/// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/):
+/// the quota and the window, the rest of the burst, and the number of seconds until the burst is
+/// whole.
 ///
 /// # Keys
-/// Requests without a key share one limiter, and [`quota_by`](Self::quota_by) gets an empty key for them. Check the key before this
-/// layer, in axum by adding the layer that checks it after this one: else each invented key has a burst of its own, and a record at
-/// the store. A limiter's name is the prefix, the key, and `:N`, where `N` is the length of the prefix in bytes, so that no key reaches the
-/// limiter of another layer: `http/a-key:5`. Keys over 128 bytes are replaced by their SHA-256, with `#N` behind it, and requests
-/// without a key have `http/-5`.
+/// Requests without a key share one limiter, and [`quota_by`](Self::quota_by) gets an empty key for
+/// them. Check the key before this layer, in axum by adding the layer that checks it after this
+/// one: else each invented key has a burst of its own, and a record at the store. A limiter's name
+/// is the prefix, the key, and `:N`, where `N` is the length of the prefix in bytes, so that no key
+/// reaches the limiter of another layer: `http/a-key:5`. Keys over 128 bytes are replaced by their
+/// SHA-256, with `#N` behind it, and requests without a key have `http/-5`.
 ///
 /// # While the store is away
-/// The [`outage`](Self::outage) policy decides, within the store's time limit of a request, 2 s unless `request_timeout_ms` in its URL
-/// sets another; `FailOpen` and `LocalShare` at once where the store is known to be away. With `FailClosed`, the default, a request
-/// gets 503 with `Retry-After`. What waiting does not mend, such as a store that was closed or a role without rights, is 500, and a
-/// `warn` every 10 s at most.
+/// The [`outage`](Self::outage) policy decides, within the store's time limit of a request, 2 s
+/// unless `request_timeout_ms` in its URL sets another; `FailOpen` and `LocalShare` at once where
+/// the store is known to be away. With `FailClosed`, the default, a request gets 503 with
+/// `Retry-After`. An error that waiting does not mend, such as a closed store or a role without
+/// rights, is 500, and a `warn` every 10 s at most.
 ///
 /// # Examples
 /// ```
@@ -86,7 +91,8 @@ struct Rules {
 }
 
 impl RateLimitLayer {
-    /// Makes a layer that gives each client, by its [key](crate::key), this quota. The prefix of the limiters' names is `http/`.
+    /// Makes a layer that gives each client, by its [key](crate::key), this quota. The prefix of
+    /// the limiters' names is `http/`.
     ///
     /// # Errors
     /// `InvalidArgument` for a quota that is not exact ([L11](stanchion_core::contract#l11)).
@@ -110,7 +116,8 @@ impl RateLimitLayer {
         Ok(Self { rules: Arc::new(rules) })
     }
 
-    /// Sets what the limiters' names begin with: layers with the same prefix and key share their limits.
+    /// Sets the prefix of the limiters' names: layers with the same prefix and key share their
+    /// limits.
     ///
     /// # Errors
     /// `InvalidArgument` for a prefix with NUL or of more than 380 bytes.
@@ -126,11 +133,13 @@ impl RateLimitLayer {
         Ok(self.with(|rules| rules.prefix = prefix))
     }
 
-    /// Sets the quota by request and key, a `Quota` or an `Option` of one, so that clients with different plans have different ones. For
-    /// `None` there is no limit, and no request to the store. A client whose quota changes has
-    /// the new one from its next request on. Where instances differ, as while a new version is rolled out, the last one that compared has its
-    /// quota in force; each compares again after 10 s at the earliest. There is one limiter for each key: requests of one key that shall
-    /// have different quotas at the same time need layers with different prefixes.
+    /// Sets the quota by request and key, a `Quota` or an `Option` of one, so that clients with
+    /// different plans have different ones. For `None` there is no limit, and no request to the
+    /// store. A client whose quota changes has the new quota from its next request on. If instances
+    /// differ, as while a new version is rolled out, the quota of the instance that compared last
+    /// is in force; each instance compares again after 10 s at the earliest. There is one limiter
+    /// for each key: requests of one key that shall have different quotas at the same time need
+    /// layers with different prefixes.
     #[must_use]
     pub fn quota_by<Q>(self, quota: impl Fn(&Parts, &str) -> Q + Send + Sync + 'static) -> Self
     where
@@ -139,19 +148,22 @@ impl RateLimitLayer {
         self.with(|rules| rules.quota = Arc::new(move |parts, key| quota(parts, key).into()))
     }
 
-    /// Sets what a request costs, in tokens; 0 is free, and makes no request to the store (default: 1).
+    /// Sets the cost of a request, in tokens; 0 is free, and makes no request to the store
+    /// (default: 1).
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.cost = Arc::new(cost))
     }
 
-    /// Sets what decides while the store is away (default: `FailClosed`, which refuses with 503).
+    /// Sets the policy for the time while the store is away (default: `FailClosed`, which refuses
+    /// with 503).
     #[must_use]
     pub fn outage(self, outage: OutagePolicy) -> Self {
         self.with(|rules| rules.outage = outage)
     }
 
-    /// Sets whether answers have the older `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, too (default: no).
+    /// Sets whether answers have the older `X-RateLimit-Limit`, `X-RateLimit-Remaining` and
+    /// `X-RateLimit-Reset`, too (default: no).
     #[must_use]
     pub fn legacy_headers(self, legacy_headers: bool) -> Self {
         self.with(|rules| rules.legacy_headers = legacy_headers)
@@ -193,8 +205,8 @@ impl Rules {
         Ok(Some(decision))
     }
 
-    /// Returns the name of the limiter of a key. It begins with the prefix, and its end tells the form and where the prefix ends: no two
-    /// prefixes or forms have a name in common.
+    /// Returns the name of the limiter of a key. It begins with the prefix, and its end shows the
+    /// form and the length of the prefix: no two prefixes or forms have a name in common.
     fn name(&self, key: Option<&str>) -> String {
         let (prefix, length) = (&self.prefix, self.prefix.len());
         match key {
@@ -209,7 +221,8 @@ impl Rules {
     }
 
     fn describe(&self, headers: &mut HeaderMap, decision: &Decision, quota: &Quota) {
-        // A layer inside has told of its own limit: an answer tells of one.
+        // A layer inside has set the fields of its own limit: an answer has the fields of one
+        // limit.
         if headers.contains_key("ratelimit") {
             return;
         }

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::{Error, ErrorKind};
 
-/// Time after which a client may come again that nothing is known for.
+/// Time after which a client may come again, if no better time is known.
 const SOON: Duration = Duration::from_secs(1);
 /// Minimum time between two warnings.
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
@@ -23,8 +23,8 @@ const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 const INTERNAL: HeaderValue = HeaderValue::from_static("13");
 const GRPC: &str = "application/grpc";
 
-/// Why a layer refused a request. Each response that a layer makes by itself has it as an extension, so that a service can give it a body
-/// of its own.
+/// Why a layer refused a request. Each response that a layer makes by itself has it as an
+/// extension, so that a service can give it a body of its own.
 ///
 /// # Examples
 /// With axum:
@@ -67,19 +67,19 @@ impl Refused {
     pub fn retry_after(self) -> Option<Duration> {
         match self {
             Self::Rate { retry_after } => retry_after,
-            // Nothing tells when there is a permit or a store again.
+            // The time at which there is a permit or a store again is not known.
             Self::Full | Self::StoreAway => Some(SOON),
             Self::Broken => None,
         }
     }
 }
 
-/// What a layer says of errors of its store: the permanent ones at `warn`, once in 10 s at most.
+/// Logs the errors of a layer's store: permanent ones at `warn`, once in 10 s at most.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Mutex<Option<Instant>>);
 
 impl Failures {
-    /// Tells why a request is refused after an error.
+    /// Returns why a request is refused after an error.
     pub(crate) fn reason(&self, error: &Error) -> Refused {
         match error.kind() {
             ErrorKind::Overloaded => Refused::Full,
@@ -137,7 +137,8 @@ impl Protocol {
         Self { grpc: kind.filter(|kind| kind.to_str().is_ok_and(|kind| kind.starts_with(GRPC))).cloned() }
     }
 
-    /// Makes the answer to a refused request. With a gRPC request that is a status in the head of the answer.
+    /// Makes the answer to a refused request. With a gRPC request that is a status in the head of
+    /// the answer.
     pub(crate) fn refusal<B: Default>(self, reason: Refused) -> Response<B> {
         let mut response = Response::new(B::default());
         response.extensions_mut().insert(reason);
@@ -172,7 +173,7 @@ impl Protocol {
     }
 }
 
-/// Sets a header whose value is one that this crate has made.
+/// Sets a header to a value that this crate has made.
 pub(crate) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(HeaderName::from_static(name), value);

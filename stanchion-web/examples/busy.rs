@@ -1,4 +1,5 @@
-//! A page over a store in which much happens, nested into an application: what the checks in a browser look at.
+//! A page over a store in which much happens, nested into an application: what the checks in a
+//! browser look at.
 //!
 //! `cargo run -p stanchion-web --example busy -- [PORT] [NAMES] [CHANGES A SECOND]`
 

@@ -1,4 +1,4 @@
-//! Who may see and free what.
+//! The rights to see and to free.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Access {
     /// The token has characters that no request can show.
     is_bad: bool,
     pub(crate) protects_reads: bool,
-    /// The label of whoever frees a lock.
+    /// The label of a user that frees a lock.
     pub(crate) unlock: Option<String>,
     hosts: Option<Vec<String>>,
 }
@@ -100,8 +100,9 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Returns whether a page of another site made the request. Programs do not send these headers. A browser says what it knows in
-/// `Sec-Fetch-Site`, if the page came by TLS or from its own machine; a proxy in between may have changed the host.
+/// Returns whether a page of another site made the request. Programs do not send these headers. A
+/// browser sends `Sec-Fetch-Site`, if the page came by TLS or from its own machine; a proxy in
+/// between may have changed the host.
 fn is_cross_site(uri: &Uri, headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site != "same-origin" && site != "none";
@@ -111,13 +112,15 @@ fn is_cross_site(uri: &Uri, headers: &HeaderMap) -> bool {
     origin.is_none_or(|(_, origin)| Some(origin) != host(uri, headers))
 }
 
-/// Returns whether a browser goes to the answer as to a page of its own, by a link for instance. The page before learns nothing of it.
+/// Returns whether a browser goes to the answer as to a page of its own, by a link for instance.
+/// The page before learns nothing of it.
 fn is_visit(request: &Request) -> bool {
     let says = |name: &str, value: &str| request.headers().get(name).is_some_and(|said| said == value);
     request.method().is_safe() && says("sec-fetch-mode", "navigate") && says("sec-fetch-dest", "document")
 }
 
-/// Refuses what is not allowed, and tells browsers what the answers may do: nothing but to use files of this router.
+/// Refuses requests that are not allowed, and lets the answers use files of this router alone, in a
+/// browser.
 pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let access = &app.access;
     let is_page = page::is_file(request.uri().path());

@@ -83,7 +83,7 @@ impl Filter {
 }
 
 impl App {
-    /// Returns what looks at these names.
+    /// Returns the look at these names.
     pub(crate) fn watch_of(&self, scope: &Scope) -> Result<Arc<Watch>, Refusal> {
         let own = &self.watch.scope.prefix;
         if *scope == Scope::default() || *scope == self.watch.scope {
@@ -122,7 +122,7 @@ pub(crate) async fn names(
 ) -> Result<Response, Refusal> {
     let scope = filter.scope()?;
     let mut look = app.watch.look().await;
-    // What all viewers see may be all there is.
+    // The overview of all viewers may be complete.
     if look.more {
         look = app.watch_of(&scope)?.look().await;
     }
@@ -152,7 +152,7 @@ struct One<'a> {
     row: &'a Row,
 }
 
-/// Tells of one name. Its holds are asked for now; what else is known is of the latest look.
+/// Answers with one name. Its holds are asked for now; its other figures are of the latest look.
 pub(crate) async fn name(
     State(app): State<Arc<App>>,
     Path((kind, name)): Path<(String, String)>,
@@ -192,7 +192,7 @@ pub(crate) struct Unlock {
     ticket: String,
 }
 
-/// Ends the hold that was seen with that ticket, not that of another holder who came later.
+/// Ends the hold that was seen with that ticket, not the hold of a later holder.
 pub(crate) async fn unlock(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
@@ -211,7 +211,7 @@ pub(crate) async fn unlock(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, "only mutexes and semaphores can be freed"));
     }
     let ticket = Ticket::from_str(&meant.ticket)?;
-    // The store's own record tells of it, and by whom.
+    // The store's own record has it, with the label.
     let freed = app.watch.store.force_free(kind, &meant.name, ticket, label).await?;
     Ok(Json(json!({ "freed": freed })).into_response())
 }

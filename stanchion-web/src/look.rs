@@ -22,9 +22,11 @@ const CONCURRENT: usize = 16;
 /// Number of points of the plots, and the time that they are kept.
 const MAX_POINTS: usize = 600;
 const HISTORY: u64 = 600_000;
-/// The reading of the clock at the begin of a watch, in ms: a hold that is older than the watch, by up to a hundred years, has a time.
+/// The reading of the clock at the begin of a watch, in ms: a hold that is older than the watch, by
+/// up to a hundred years, has a time.
 const BEGIN: Millis = 100 * 365 * 24 * 60 * 60 * 1_000;
-/// After a look that took long there is a pause of so many times that length: looks must not be all that the store does.
+/// Length of the pause after a look, as a multiple of the length of the look: looks must not be all
+/// that the store does.
 const PAUSE: u32 = 4;
 
 /// Totals of one look.
@@ -34,7 +36,8 @@ pub(crate) struct Point {
     pub(crate) names: u64,
     pub(crate) held: u64,
     pub(crate) waiting: u64,
-    /// Holds that were seen to begin, per second. A hold that began and ended between two looks was not seen.
+    /// Holds that were seen to begin, per second. A hold that began and ended between two looks was
+    /// not seen.
     pub(crate) began_per_s: f64,
 }
 
@@ -49,7 +52,7 @@ pub(crate) struct Look {
     pub(crate) rows: BTreeMap<Key, Arc<Row>>,
     /// There are more names than are shown.
     pub(crate) more: bool,
-    /// Why this is not new: the rows are those of the look before.
+    /// Why this is not new: the rows are of the look before.
     pub(crate) error: Option<String>,
     pub(crate) points: Arc<VecDeque<Point>>,
     /// When the holds of each name were asked for.
@@ -57,7 +60,7 @@ pub(crate) struct Look {
     due: Instant,
 }
 
-/// The names that are looked at: those of a kind, if one is given, that begin with a text.
+/// The names that are looked at: names of a kind, if one is given, that begin with a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scope {
     pub(crate) kind: Option<Kind>,
@@ -81,7 +84,7 @@ impl Turn {
     }
 }
 
-/// Ends the turn with a pause, also where whoever asked for the look goes away before its end.
+/// Ends the turn with a pause, also if the request for the look goes away before its end.
 struct Pause<'a> {
     due: MutexGuard<'a, Instant>,
     start: Instant,
@@ -96,7 +99,7 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// A store that is looked at as often as somebody asks, but not more often than the interval says.
+/// A store that is looked at when it is asked for, but not more often than the interval says.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) store: Arc<dyn Store>,
@@ -147,8 +150,8 @@ impl Watch {
         BEGIN + millis(at.saturating_duration_since(self.origin))
     }
 
-    /// Returns the latest look, or a new one if that is due. Of several callers one looks and the others wait for it; if it
-    /// goes away meanwhile, the next one looks.
+    /// Returns the latest look, or a new one if that is due. Of several callers one looks and the
+    /// others wait for it; if it goes away meanwhile, the next one looks.
     pub(crate) async fn look(&self) -> Arc<Look> {
         let mut latest = self.latest.lock().await;
         if latest.number == 0 || now() >= latest.due {
@@ -212,8 +215,8 @@ impl Watch {
         Ok((names.iter().map(of).collect(), is_cut))
     }
 
-    /// Asks for the holds of the names that have changed, and then of those that were asked for the longest time ago. Returns the
-    /// number of holds that have begun.
+    /// Asks for the holds of the names that have changed, and then of the names that were asked for
+    /// the longest time ago. Returns the number of holds that have begun.
     ///
     /// # Errors
     /// Of a store that went away meanwhile. Each further request would take its whole time limit.
@@ -246,7 +249,7 @@ impl Watch {
         Ok(begun)
     }
 
-    /// Asks for the holds of a name. A name that cannot be told shows what is known of it.
+    /// Asks for the holds of a name. If the store cannot answer, the name keeps its known holds.
     async fn ask(&self, key: Key) -> Result<Option<(Key, Inspection, Millis)>> {
         let kind = Kind::ALL.iter().copied().find(|kind| kind.as_str() == key.0);
         let Some(kind) = kind else { return Ok(None) };

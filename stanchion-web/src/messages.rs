@@ -1,4 +1,4 @@
-//! Server-sent events: everything first, then what has changed.
+//! Server-sent events: everything first, then the changes.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ struct Message<'a> {
     store: &'a str,
     title: &'a str,
     unlock: bool,
-    /// This is everything, and replaces what was sent before.
+    /// This is everything, and replaces all earlier messages.
     full: bool,
     took_ms: u64,
     more: bool,

@@ -1,4 +1,5 @@
-//! Totals by kind, in the format of [OpenMetrics](https://prometheus.io/docs/specs/om/open_metrics_spec/).
+//! Totals by kind, in the format of
+//! [OpenMetrics](https://prometheus.io/docs/specs/om/open_metrics_spec/).
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
 
 fn text(look: &Look) -> String {
     let mut out = String::new();
-    // What was seen before is not told as what is.
+    // Figures of an earlier look are not given as present ones.
     if look.error.is_none() {
         by_kind(&mut out, look, "stanchion_store_names", "Names that have state.", |_| Some(1));
         by_kind(&mut out, look, "stanchion_store_holds", "Holds that have not expired.", |row| row.holders);

@@ -8,17 +8,18 @@ use stanchion_core::{Kind, ListOptions, Listed, Result, Store, StoreExt as _};
 
 use crate::row::has_holders;
 
-/// A name of a store, and when this process was told of it.
+/// A name of a store, and when this process learned of it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Seen {
-    /// What the store tells of the name.
+    /// The figures of the name.
     pub listed: Listed,
-    /// When it was told.
+    /// When the store answered.
     pub at: Instant,
 }
 
-/// A bounded number of the names that have state. Where there are more, names in use come before idle ones.
+/// A bounded number of the names that have state. Where there are more, names in use come before
+/// idle ones.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Overview {
@@ -33,10 +34,11 @@ type Names = BTreeMap<(Kind, String), Seen>;
 impl Overview {
     /// Looks at the names of a store with this kind and prefix, `most` of them at most.
     ///
-    /// It costs as much as [`Store::list`] does. Where there are more names, each kind is listed by itself as well, and has an equal
-    /// share of the names: of mutexes, semaphores and wait groups those that are held or waited for. So no number of idle names hides
-    /// one in use, unless more of its kind are in use than the share. What is left goes to other names in use, then to
-    /// idle ones.
+    /// It costs as much as [`Store::list`] does. Where there are more names, each kind is listed by
+    /// itself as well, and has an equal share of the names: of mutexes, semaphores and wait groups
+    /// those that are held or waited for. So no number of idle names hides one in use, unless more
+    /// of its kind are in use than the share. The rest goes to other names in use, then to idle
+    /// ones.
     ///
     /// # Errors
     /// As [`Store::list`].
@@ -88,12 +90,12 @@ impl Overview {
     }
 }
 
-/// Adds a name. Returns what was known of it.
+/// Adds a name. Returns the earlier entry of it.
 fn add(names: &mut Names, listed: Listed) -> Option<Seen> {
     names.insert((listed.kind, listed.name.as_str().to_owned()), Seen { listed, at: now() })
 }
 
-/// Returns whether a name is one of those that its kind's share is for. What a store does not know counts as in use.
+/// Returns whether its kind's share is for that name. A name of unknown use counts as in use.
 fn matters(listed: &Listed) -> bool {
     !has_holders(listed.kind.as_str())
         || listed.holders != Some(0)
@@ -143,7 +145,8 @@ mod tests {
         kinds
     }
 
-    /// Makes idle limiters and semaphores, whose names sort before all others, and more than a page of them.
+    /// Makes idle limiters and semaphores, whose names sort before all others, and more than a page
+    /// of them.
     async fn crowd(store: &dyn Store) {
         for number in 0..1_500 {
             let name = format!("a {number}");

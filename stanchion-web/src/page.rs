@@ -27,8 +27,9 @@ pub(crate) fn is_file(path: &str) -> bool {
     path == "/" || FILES.iter().any(|(file, ..)| *file == path)
 }
 
-/// The page names its files relative to its own path. A router that is nested by `nest` has no path that ends in a slash: there
-/// the files are below the last part of the path. The script finds all else relative to itself.
+/// The page names its files relative to its own path. A router that is nested by `nest` has no path
+/// that ends in a slash: there the files are below the last part of the path. The script finds all
+/// else relative to itself.
 pub(crate) async fn index(OriginalUri(uri): OriginalUri) -> impl IntoResponse {
     let page = include_str!("page/index.html");
     let last = uri.path().rsplit('/').next().unwrap_or_default();

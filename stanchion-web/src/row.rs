@@ -1,4 +1,4 @@
-//! What the page shows of one name.
+//! One name, as the page shows it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 use stanchion_core::{Holder, Inspection, Kind, Listed};
 
-/// Two readings of one time that differ by less are the same time, in ms: each was counted from the moment of an answer.
+/// Two readings of one time that differ by less are the same time, in ms: each was counted from the
+/// moment of an answer.
 const SAME: u64 = 250;
 
 /// A time in ms of the clock of the [`Watch`](crate::look::Watch).
@@ -44,7 +45,8 @@ pub(crate) struct Hold {
 }
 
 impl Row {
-    /// Makes the row of a name that was listed at `at`. What was known of its holds stays until they are looked at.
+    /// Makes the row of a name that was listed at `at`. Its known holds stay until they are looked
+    /// at.
     pub(crate) fn new(listed: &Listed, at: Millis, before: Option<&Self>) -> Self {
         // A name in use is used at every moment.
         let idle = listed.last_used.filter(|idle| !idle.is_zero());
@@ -67,7 +69,7 @@ impl Row {
         (self.kind, self.name.clone())
     }
 
-    /// Takes over what a closer look at `at` has shown; returns how many of the holds are new.
+    /// Takes over the result of a closer look at `at`; returns the number of new holds.
     pub(crate) fn inspected(&mut self, state: &Inspection, at: Millis) -> u64 {
         let before = std::mem::take(&mut self.holds);
         let by_ticket: HashMap<_, _> =

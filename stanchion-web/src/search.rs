@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::look::{Scope, Turn, Watch};
 
-/// Maximum number of searches that are kept: one that is asked for again soon is answered by its latest look.
+/// Maximum number of searches that are kept: a search that is asked for again soon is answered by
+/// its latest look.
 const MAX_KEPT: usize = 8;
 
-/// The searches that were asked for last. They look one after the other and share their pauses, however many viewers search for
-/// however many things.
+/// The searches that were asked for last. They look one after the other and share their pauses,
+/// however many viewers search for however many things.
 #[derive(Debug)]
 pub(crate) struct Searches {
-    /// What looks at all names.
+    /// The look at all names.
     all: Arc<Watch>,
     turn: Turn,
     /// The latest first. A search that is not kept any more ends with its last viewer.

@@ -1,13 +1,14 @@
-//! Runs a million small jobs through a queue of a thousand places. Compares their cost with spawned tasks behind a
-//! semaphore of the same width, and prints the memory before and after. Then runs a million jobs of which every tenth
-//! panics, and counts the others.
+//! Runs a million small jobs through a queue of a thousand places. Compares their cost with spawned
+//! tasks behind a semaphore of the same width, and prints the memory before and after. Then runs a
+//! million jobs of which every tenth panics, and counts the others.
 //!
 //! ```text
 //! cargo run --release -p stanchion-pool --example throughput
 //! ```
 //!
-//! Both sides alternate in short slices, so that they see the same load on the machine. One submitter feeds both, each
-//! side waits for room before it makes a task, and both run the same job.
+//! Both sides alternate in short slices, so that they see the same load on the machine. One
+//! submitter feeds both, each side waits for room before it makes a task, and both run the same
+//! job.
 #![expect(clippy::disallowed_methods, reason = "a program reads the clock and spawns; the library does not")]
 
 use std::env;

@@ -30,14 +30,15 @@ impl PoolBuilder {
         Self { name: "pool".to_owned(), workers, queue: DEFAULT_QUEUE, cap: None, rate: None, runtime: None }
     }
 
-    /// Sets how many jobs run at once: 1 to [`MAX_WORKERS`]. Default: the number of cores that the process can use.
+    /// Sets how many jobs run at once: 1 to [`MAX_WORKERS`]. Default: the number of cores that the
+    /// process can use.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
     }
 
-    /// Sets the maximum number of jobs that wait for a worker: 1 or more. Default 1,024. A place takes memory once it
-    /// is used.
+    /// Sets the maximum number of jobs that wait for a worker: 1 or more. Default 1,024. A place
+    /// takes memory once it is used.
     pub fn queue(mut self, places: usize) -> Self {
         self.queue = places;
         self
@@ -49,12 +50,13 @@ impl PoolBuilder {
         self
     }
 
-    /// Lets a job begin only with a permit of this semaphore, which it holds to its end. All pools that use the same
-    /// semaphore name on the same store share its limit, in every process. A job whose permit is lost is stopped
-    /// ([`JobError::LostPermit`](crate::JobError::LostPermit)).
+    /// Lets a job begin only with a permit of this semaphore, which it holds to its end. All pools
+    /// that use the same semaphore name on the same store share its limit, in every process. A job
+    /// whose permit is lost is stopped ([`JobError::LostPermit`](crate::JobError::LostPermit)).
     ///
-    /// While the store fails, jobs wait in the queue. The pool asks again after a pause of 50 ms to 5 s, without end.
-    /// Each error is counted ([`PoolStats::store_errors`](crate::PoolStats::store_errors)) and is a `tracing` event.
+    /// While the store fails, jobs wait in the queue. The pool asks again after a pause of 50 ms to
+    /// 5 s, without end. Each error is counted
+    /// ([`PoolStats::store_errors`](crate::PoolStats::store_errors)) and is a `tracing` event.
     /// [`shutdown`](WorkerPool::shutdown) ends the wait.
     pub fn cluster_cap(mut self, cap: Arc<dyn Semaphore>) -> Self {
         self.cap = Some(cap);
@@ -64,21 +66,24 @@ impl PoolBuilder {
     /// Lets a job begin only when this limiter has admitted a cost of 1. Errors are handled as for
     /// [`cluster_cap`](Self::cluster_cap).
     ///
-    /// With a cap, the permit comes after the rate: no permit is held while a job waits for the rate. So a job that had to
-    /// wait for a permit begins later than it was admitted. In a window of `t` seconds at most `burst + rate·t` jobs begin,
-    /// and besides as many as the pools have workers together, whose jobs were admitted before and waited for permits.
+    /// With a cap, the permit comes after the rate: no permit is held while a job waits for the
+    /// rate. So a job that had to wait for a permit begins later than it was admitted. In a window
+    /// of `t` seconds at most `burst + rate·t` jobs begin, and besides as many as the pools have
+    /// workers together, whose jobs were admitted before and waited for permits.
     ///
-    /// # What is spent
-    /// A cost is spent once it is admitted. It is lost if no job begins on it, because meanwhile the pool was paused, resized
-    /// or ended, or its last queued job was cancelled. Then fewer jobs begin than the rate allows. An error of the store
-    /// while the worker waits for a permit costs nothing more. A worker that stops waiting before the limiter admits it
-    /// cancels its reservation.
+    /// # Spent cost
+    /// A cost is spent once it is admitted. It is lost if no job begins on it, because meanwhile
+    /// the pool was paused, resized or ended, or its last queued job was cancelled. Then fewer jobs
+    /// begin than the rate allows. An error of the store while the worker waits for a permit costs
+    /// nothing more. A worker that stops waiting before the limiter admits it cancels its
+    /// reservation.
     pub fn rate(mut self, rate: Arc<dyn Limiter>) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// Sets the runtime of the workers. Default: the runtime in which the pool is built. Its timers must be enabled.
+    /// Sets the runtime of the workers. Default: the runtime in which the pool is built. Its timers
+    /// must be enabled.
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self

@@ -1,4 +1,5 @@
-//! Limits shared across processes: a token of the rate and a permit of the cluster's cap, which a job needs to begin.
+//! Limits shared across processes: a token of the rate and a permit of the cluster's cap, which a
+//! job needs to begin.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +22,12 @@ impl ClusterLimits {
         (cap.is_some() || rate.is_some()).then_some(Self { cap, rate })
     }
 
-    /// Waits until one job may begin; retries after every error of the store, and calls `count_error` for it. `pool` is
-    /// the name of the pool.
+    /// Waits until one job may begin; retries after every error of the store, and calls
+    /// `count_error` for it. `pool` is the name of the pool.
     ///
-    /// The rate token comes before the permit, so that no permit is held while other processes could use it. A token is
-    /// taken once, whatever the permit costs; a call that is dropped while it waits for the permit loses the token.
+    /// The rate token comes before the permit, so that no permit is held while other processes
+    /// could use it. A token is taken once, whatever the permit costs; a call that is dropped while
+    /// it waits for the permit loses the token.
     pub(crate) async fn acquire(&self, pool: &str, count_error: impl Fn() + Send + Sync) -> Option<Permit> {
         if let Some(rate) = &self.rate {
             until_granted(pool, &count_error, || rate.wait()).await;

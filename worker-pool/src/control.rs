@@ -13,8 +13,8 @@ use crate::{ConfigError, DrainError, JobId, ReturnedJob, Shutdown, WorkerPool};
 const ABORT_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl WorkerPool {
-    /// Changes the number of workers, 1 to [`MAX_WORKERS`](crate::MAX_WORKERS). New workers begin at once. Of surplus
-    /// workers, idle ones leave at once and busy ones after their job.
+    /// Changes the number of workers, 1 to [`MAX_WORKERS`](crate::MAX_WORKERS). New workers begin
+    /// at once. Of surplus workers, idle ones leave at once and busy ones after their job.
     ///
     /// # Errors
     /// [`ConfigError`] if there are no workers or too many, or if the pool is drained or shut down.
@@ -28,28 +28,13 @@ impl WorkerPool {
         Ok(())
     }
 
-    /// Begins no more jobs until [`resume`](Self::resume). Running jobs go on, and jobs are queued while there is room.
-    /// Permits that no job uses yet are given back. A pool that is drained or shut down is not paused.
+    /// Begins no more jobs until [`resume`](Self::resume). Running jobs go on, and jobs are queued
+    /// while there is room. Permits that no job uses yet are given back. A pool that is drained or
+    /// shut down is not paused.
     ///
-    /// A paused pool still ends with its last handle. Handles in queued jobs count: if jobs use their own pool, let them hold
-    /// a [`WeakPool`](crate::WeakPool). [`shutdown`](Self::shutdown) gives back the jobs that a paused pool has queued, and with
-    /// them the handles that they hold.
-    ///
-    /// # Examples
-    /// ```
-    /// use stanchion_pool::WorkerPool;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    /// let pool = WorkerPool::builder().workers(1).queue(10).build()?;
-    /// pool.pause();
-    /// let weak = pool.downgrade();
-    /// let depth = pool.submit(async move { weak.upgrade().map(|pool| pool.stats().queued) }).await?;
-    /// pool.resume();
-    /// assert_eq!(depth.await?, Some(0));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// A paused pool still ends with its last handle. Handles in queued jobs count: if jobs use
+    /// their own pool, let them hold a [`WeakPool`](crate::WeakPool). [`shutdown`](Self::shutdown)
+    /// gives back the jobs that a paused pool has queued, and with them the handles that they hold.
     pub fn pause(&self) {
         self.shared().with(|kernel, wakes| {
             if kernel.mode() == Mode::Open {
@@ -63,15 +48,15 @@ impl WorkerPool {
         self.shared().with(|kernel, wakes| kernel.resume(wakes));
     }
 
-    /// Takes no more jobs, and waits until all running and queued jobs are finished and the workers have left. Callers
-    /// that wait for room are refused, and a pause ends.
+    /// Takes no more jobs, and waits until all running and queued jobs are finished and the workers
+    /// have left. Callers that wait for room are refused, and a pause ends.
     ///
-    /// It lasts as long as the jobs do. [`shutdown`](Self::shutdown) cuts it short, also when called during or after
-    /// it.
+    /// It lasts as long as the jobs do. [`shutdown`](Self::shutdown) cuts it short, also when
+    /// called during or after it.
     ///
     /// # Errors
-    /// [`DrainError::InsideJob`] if the caller is a [job of the pool](WorkerPool#inside-a-job): the call would wait for its own job.
-    /// The pool is unchanged.
+    /// [`DrainError::InsideJob`] if the caller is a [job of the pool](WorkerPool#inside-a-job): the
+    /// call would wait for its own job. The pool is unchanged.
     ///
     /// # Cancel safety
     /// A dropped call leaves the pool draining; it may be called again.
@@ -85,20 +70,23 @@ impl WorkerPool {
         Ok(())
     }
 
-    /// Takes no more jobs and begins none, gives running jobs `grace` to finish, aborts the rest, and gives back the
-    /// jobs that never ran. Returns within `grace` and a quarter of a second, whatever the jobs and the store do.
+    /// Takes no more jobs and begins none, gives running jobs `grace` to finish, aborts the rest,
+    /// and gives back the jobs that never ran. Returns within `grace` and a quarter of a second,
+    /// whatever the jobs and the store do.
     ///
-    /// A job that still ran at the deadline is in [`Shutdown::aborted`]. A job that could not be stopped (a blocking
-    /// job, or a job that did not come to an await point) is in [`Shutdown::unstopped`]: it runs on, holds its permit,
-    /// and its handle gets its outcome when it ends.
+    /// A job that still ran at the deadline is in [`Shutdown::aborted`]. A job that could not be
+    /// stopped (a blocking job, or a job that did not come to an await point) is in
+    /// [`Shutdown::unstopped`]: it runs on, holds its permit, and its handle gets its outcome when
+    /// it ends.
     ///
-    /// Inside a job of the pool, the call waits for its own job until `grace` is over. Then it aborts that job, and with it
-    /// this call, as if it were dropped; in a blocking job it returns, and lists that job in [`Shutdown::unstopped`]. Call it
-    /// outside the pool's jobs.
+    /// Inside a job of the pool, the call waits for its own job until `grace` is over. Then it
+    /// aborts that job, and with it this call, as if it were dropped; in a blocking job it returns,
+    /// and lists that job in [`Shutdown::unstopped`]. Call it outside the pool's jobs.
     ///
     /// # Cancel safety
-    /// A dropped call leaves the pool closed: no job begins, running jobs go on, and no job is lost. Call it again: the
-    /// next call gives back the jobs that never ran. Of several calls at once, the first to finish gives them back.
+    /// A dropped call leaves the pool closed: no job begins, running jobs go on, and no job is
+    /// lost. Call it again: the next call gives back the jobs that never ran. Of several calls at
+    /// once, the first to finish gives them back.
     pub async fn shutdown(&self, grace: Duration) -> Shutdown {
         let shared = self.shared();
         shared.with(|kernel, wakes| kernel.close(wakes));

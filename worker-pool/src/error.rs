@@ -14,7 +14,8 @@ pub const MAX_WORKERS: usize = 65_536;
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A pool without workers would never run a job. [`pause`](crate::WorkerPool::pause) stops a pool for a while.
+    /// A pool without workers would never run a job. [`pause`](crate::WorkerPool::pause) stops a
+    /// pool for a while.
     #[error("a pool needs at least one worker")]
     NoWorkers,
     /// More workers than [`MAX_WORKERS`].
@@ -63,8 +64,9 @@ pub enum Refusal {
     /// The group was dropped or joined.
     #[error("the group has ended")]
     GroupEnded,
-    /// The caller is a job of the pool, and the queue is full: the caller keeps a worker busy while it waits for room, and
-    /// if all workers wait so, there never is room. See [`WorkerPool`](crate::WorkerPool#inside-a-job).
+    /// The caller is a job of the pool, and the queue is full: the caller keeps a worker busy while
+    /// it waits for room, and if all workers wait so, there never is room. See
+    /// [`WorkerPool`](crate::WorkerPool#inside-a-job).
     #[error(
         "the queue is full, and a job of the pool would wait for room, which may never come: run the refused job in \
          place, or limit the wait with `submit_for`"
@@ -74,7 +76,8 @@ pub enum Refusal {
 
 /// A job that was not queued, with the reason. It has not begun.
 ///
-/// It is `Send` and `Sync` whatever the job is, so that `?` turns it into a `Box<dyn Error + Send + Sync>`.
+/// It is `Send` and `Sync` whatever the job is, so that `?` turns it into a `Box<dyn Error + Send +
+/// Sync>`.
 #[derive(Error)]
 #[error("job refused: {refusal}")]
 pub struct SubmitError<J> {
@@ -121,8 +124,8 @@ pub enum JobError {
     /// The handle or the group of the job cancelled it, before it began or while it ran.
     #[error("the job was cancelled")]
     Cancelled,
-    /// The job lost its permit from the semaphore that caps the jobs of the whole cluster. An async job was stopped; a
-    /// blocking job ran to its end, partly without a permit.
+    /// The job lost its permit from the semaphore that caps the jobs of the whole cluster. An async
+    /// job was stopped; a blocking job ran to its end, partly without a permit.
     #[error("the job lost its permit")]
     LostPermit,
     /// The pool ended before the job began.
@@ -131,8 +134,9 @@ pub enum JobError {
     /// The job was stopped while it ran, at the deadline of a shutdown or with its runtime.
     #[error("the job was aborted")]
     Aborted,
-    /// A job of the pool awaited the handle. The handle's job goes on, and the handle stays valid: outside the pool's jobs,
-    /// it returns how its job ended. See [`WorkerPool`](crate::WorkerPool#inside-a-job).
+    /// A job of the pool awaited the handle. The handle's job goes on, and the handle stays valid:
+    /// outside the pool's jobs, it returns how its job ended. See
+    /// [`WorkerPool`](crate::WorkerPool#inside-a-job).
     #[error(
         "a job waits for another job of its own pool, which may never get a worker: await the handle outside the \
          pool's jobs, or do the work in place"
@@ -185,8 +189,9 @@ impl fmt::Display for Panic {
 
 /// Why a group has no result.
 ///
-/// It is an error for every `E` that prints, also for one that is no error itself, as `Box<dyn Error + Send + Sync>`. Its text
-/// ends with that of the job's error, and it has no [`source`](Error::source): match on it for the error itself.
+/// It is an error for every `E` that prints, also for an `E` that is no error itself, as `Box<dyn
+/// Error + Send + Sync>`. Its text ends with that of the job's error, and it has no
+/// [`source`](Error::source): match on it for the error itself.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GroupError<E> {
@@ -204,13 +209,15 @@ pub enum GroupError<E> {
         /// How the job ended.
         error: JobError,
     },
-    /// A job of the pool awaited the group. The group is unchanged, unless the call consumed it: outside the pool's jobs,
-    /// it returns its results. See [`WorkerPool`](crate::WorkerPool#inside-a-job).
+    /// A job of the pool awaited the group. The group is unchanged, unless the call consumed it:
+    /// outside the pool's jobs, it returns its results. See
+    /// [`WorkerPool`](crate::WorkerPool#inside-a-job).
     InsideJob,
 }
 
 impl<E> GroupError<E> {
-    /// Returns the position of the failed job in the order of submission, from 0; `None` if no job failed.
+    /// Returns the position of the failed job in the order of submission, from 0; `None` if no job
+    /// failed.
     #[must_use]
     pub fn index(&self) -> Option<usize> {
         match self {

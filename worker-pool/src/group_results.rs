@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// The order in which outputs are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The order of submission: an output waits for those of all earlier jobs.
+    /// The order of submission: an output waits for the outputs of all earlier jobs.
     Submission,
     /// The order in which the jobs ended.
     Completion,

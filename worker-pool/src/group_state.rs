@@ -14,8 +14,8 @@ use crate::signal::Signal;
 use crate::submission::{WaitForRoom, queue_job, refused};
 use crate::{GroupError, Job, JobError, Refusal, SubmitError};
 
-/// The jobs of a group, and how the group ended. A lock of the pool's state may be held when the lock in here is taken,
-/// never the other way round.
+/// The jobs of a group, and how the group ended. A lock of the pool's state may be held when the
+/// lock in here is taken, never the other way round.
 pub(crate) struct GroupState<T, E> {
     shared: Arc<Shared>,
     members: Mutex<Members<T, E>>,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use crate::group_state::GroupState;
 use crate::{Job, SubmitError};
 
-/// A handle that submits jobs to a [`JobGroup`](crate::JobGroup), for tasks besides the one that takes the results. A clone
-/// is another submitter of the same group.
+/// A handle that submits jobs to a [`JobGroup`](crate::JobGroup), for tasks besides the one that
+/// takes the results. A clone is another submitter of the same group.
 ///
 /// While a submitter lives, the group waits for more jobs: [`next`](crate::JobGroup::next),
-/// [`join_next`](crate::JobGroup::join_next) and [`join`](crate::JobGroup::join) do not end before all submitters are dropped
-/// or a job fails. So drop a submitter once it has submitted its last job, and keep none in the task that takes the results.
+/// [`join_next`](crate::JobGroup::join_next) and [`join`](crate::JobGroup::join) do not end before
+/// all submitters are dropped or a job fails. So drop a submitter once it has submitted its last
+/// job, and keep none in the task that takes the results.
 ///
 /// It does not keep the pool open.
 ///
@@ -61,11 +62,13 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    /// Queues a job of the group, waiting for room as [`WorkerPool::submit`](crate::WorkerPool::submit) does.
+    /// Queues a job of the group, waiting for room as
+    /// [`WorkerPool::submit`](crate::WorkerPool::submit) does.
     ///
     /// # Errors
-    /// As [`JobGroup::submit`](crate::JobGroup::submit), and [`Refusal::GroupEnded`](crate::Refusal::GroupEnded) once the
-    /// group was dropped or joined, also while the call waits. The error returns the job.
+    /// As [`JobGroup::submit`](crate::JobGroup::submit), and
+    /// [`Refusal::GroupEnded`](crate::Refusal::GroupEnded) once the group was dropped or joined,
+    /// also while the call waits. The error returns the job.
     ///
     /// # Cancel safety
     /// As [`WorkerPool::submit`](crate::WorkerPool::submit).

@@ -28,20 +28,22 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A handle of a queued job. Awaiting it returns the job's output, or the [`JobError`] that tells why there is none.
+/// A handle of a queued job. Awaiting it returns the job's output, or the [`JobError`] that says
+/// why there is none.
 ///
-/// By the time the handle resolves, the job's future is dropped, its permit is on its way back, and the pool's counters
-/// include the job.
+/// By the time the handle resolves, the job's future is dropped, its permit is on its way back, and
+/// the pool's counters include the job.
 ///
 /// # Inside a job
-/// A job that awaits the handle of a job of its own pool gets [`JobError::InsideJob`] at once, also if that job has ended:
-/// it would keep a worker busy while it waits for one, and jobs that wait so on all workers wait for ever. The handle's job
-/// goes on, and the handle stays valid. A job can return the handle as its output, so that it is awaited outside. See
-/// [`WorkerPool`](crate::WorkerPool#inside-a-job) for what is not detected.
+/// A job that awaits the handle of a job of its own pool gets [`JobError::InsideJob`] at once, also
+/// if that job has ended: it would keep a worker busy while it waits for one, and jobs that wait so
+/// on all workers wait for ever. The handle's job goes on, and the handle stays valid. A job can
+/// return the handle as its output, so that it is awaited outside. See
+/// [`WorkerPool`](crate::WorkerPool#inside-a-job) for the undetected cases.
 ///
 /// # Drop
-/// Dropping a handle detaches its job: the job still runs, and its output is dropped. [`cancel`](Self::cancel) stops
-/// it.
+/// Dropping a handle detaches its job: the job still runs, and its output is dropped.
+/// [`cancel`](Self::cancel) stops it.
 ///
 /// # Cancel safety
 /// Awaiting the handle by reference is safe: dropping that await loses nothing.
@@ -72,12 +74,13 @@ impl<T> JobHandle<T> {
         self.outcome.is_ended()
     }
 
-    /// Cancels the job. A job that has not begun never begins, and its place is free at once. The future of a running
-    /// job is dropped before its next step, and the handle then resolves to [`JobError::Cancelled`]; a job that ends
-    /// first keeps its result. Does nothing if the job has ended.
+    /// Cancels the job. A job that has not begun never begins, and its place is free at once. The
+    /// future of a running job is dropped before its next step, and the handle then resolves to
+    /// [`JobError::Cancelled`]; a job that ends first keeps its result. Does nothing if the job has
+    /// ended.
     ///
-    /// Limitations: a blocking job that has begun runs to its end, and so does a job that never awaits. A job that a
-    /// shutdown gave back is no longer cancelled.
+    /// Limitations: a blocking job that has begun runs to its end, and so does a job that never
+    /// awaits. A job that a shutdown gave back is no longer cancelled.
     pub fn cancel(&self) {
         self.shared.cancel(self.id.0);
     }

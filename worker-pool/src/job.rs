@@ -6,8 +6,9 @@ use tokio::task::spawn_blocking;
 
 use crate::job_context::JobContext;
 
-/// A piece of work. Every future that is `Send` and `'static` is a job. A dedicated type has the advantage that a job
-/// which never ran [comes back as that type](crate::ReturnedJob::downcast), so that it can be stored for later.
+/// A piece of work. Every future that is `Send` and `'static` is a job. A dedicated type has the
+/// advantage that a job which never ran [comes back as that type](crate::ReturnedJob::downcast), so
+/// that it can be stored for later.
 ///
 /// # Examples
 /// ```
@@ -34,16 +35,17 @@ pub trait Job: Send + 'static {
     /// The output that the job's handle returns.
     type Output: Send + 'static;
 
-    /// Does the work. Called once, by the worker that begins the job. A job must not wait for its own pool: see
-    /// [`WorkerPool`](crate::WorkerPool#inside-a-job).
+    /// Does the work. Called once, by the worker that begins the job. A job must not wait for its
+    /// own pool: see [`WorkerPool`](crate::WorkerPool#inside-a-job).
     ///
     /// # Cancel safety
-    /// The future is dropped at an await point when the job is cancelled, loses its permit or is aborted at the
-    /// deadline of a shutdown. Put work that must not be left half-done behind a resource that checks the fencing
-    /// token.
+    /// The future is dropped at an await point when the job is cancelled, loses its permit or is
+    /// aborted at the deadline of a shutdown. Put work that must not be left half-done behind a
+    /// resource that checks the fencing token.
     ///
     /// # Panics
-    /// A panic becomes this job's error, [`JobError::Panicked`](crate::JobError::Panicked), and costs no worker.
+    /// A panic becomes this job's error, [`JobError::Panicked`](crate::JobError::Panicked), and
+    /// costs no worker.
     fn run(self) -> impl Future<Output = Self::Output> + Send;
 }
 

@@ -1,4 +1,4 @@
-//! What a running job knows of itself: its pool, and its fencing token.
+//! The context of a running job: its pool, and its fencing token.
 
 use stanchion_core::FencingToken;
 
@@ -8,8 +8,9 @@ tokio::task_local! {
     static CURRENT: JobContext;
 }
 
-/// The pool of the job that runs here, and the job's fencing token. It is set while the job's future is polled, and while
-/// the closure of a blocking job runs; not in tasks and threads that the job starts.
+/// The pool of the job that runs here, and the job's fencing token. It is set while the job's
+/// future is polled, and while the closure of a blocking job runs; not in tasks and threads that
+/// the job starts.
 #[derive(Clone, Copy)]
 pub(crate) struct JobContext {
     pub(crate) pool: PoolId,
@@ -28,12 +29,13 @@ impl JobContext {
     }
 }
 
-/// Returns the fencing token of the calling job's permit; `None` outside a job, and in a pool without a
-/// [cap](crate::PoolBuilder::cluster_cap).
+/// Returns the fencing token of the calling job's permit; `None` outside a job, and in a pool
+/// without a [cap](crate::PoolBuilder::cluster_cap).
 ///
-/// The token is larger than that of every earlier permit of the same name. A resource that refuses a token smaller than
-/// the largest it has seen is therefore safe from a job that lost its permit and does not know yet. The token is
-/// available in the job's own future and in a blocking job's closure, not in tasks that the job spawns.
+/// The token is larger than that of every earlier permit of the same name. A resource that refuses
+/// a token smaller than the largest it has seen is therefore safe from a job that lost its permit
+/// and does not know yet. The token is available in the job's own future and in a blocking job's
+/// closure, not in tasks that the job spawns.
 ///
 /// # Examples
 /// ```

@@ -9,16 +9,18 @@ use crate::group_state::GroupState;
 use crate::shared::Shared;
 use crate::{GroupError, GroupSubmitter, Job, SubmitError};
 
-/// A group of jobs. Results come in the order of submission or in the order in which the jobs end. The first error, in
-/// time, cancels all other jobs.
+/// A group of jobs. Results come in the order of submission or in the order in which the jobs end.
+/// The first error, in time, cancels all other jobs.
 ///
-/// A job fails when it returns `Err`, and when it ends without a result: it panicked, lost its permit, was never run or
-/// was aborted. The group keeps every result until it is taken, so its memory grows with its jobs. Where there are
-/// many, take results between submissions, or submit from other tasks with a [`submitter`](Self::submitter).
+/// A job fails when it returns `Err`, and when it ends without a result: it panicked, lost its
+/// permit, was never run or was aborted. The group keeps every result until it is taken, so its
+/// memory grows with its jobs. Where there are many, take results between submissions, or submit
+/// from other tasks with a [`submitter`](Self::submitter).
 ///
 /// # Inside a job
 /// The methods that wait for results refuse a caller that is a job of the same pool
-/// ([`GroupError::InsideJob`]), unless no result is to come: see [`WorkerPool`](crate::WorkerPool#inside-a-job).
+/// ([`GroupError::InsideJob`]), unless no result is to come: see
+/// [`WorkerPool`](crate::WorkerPool#inside-a-job).
 ///
 /// # Drop
 /// Cancels all jobs of the group that have not ended. Its submitters are refused from then on.
@@ -59,12 +61,14 @@ where
         Self { state: Arc::new(GroupState::new(shared)) }
     }
 
-    /// Queues a job of the group, waiting for room as [`WorkerPool::submit`](crate::WorkerPool::submit) does.
+    /// Queues a job of the group, waiting for room as
+    /// [`WorkerPool::submit`](crate::WorkerPool::submit) does.
     ///
     /// # Errors
-    /// [`Refusal::GroupFailed`](crate::Refusal::GroupFailed) once a job of the group has failed, also while the call
-    /// waits; [`Refusal::Closed`](crate::Refusal::Closed); [`Refusal::InsideJob`](crate::Refusal::InsideJob) if a job of
-    /// the pool would have to wait for room. The error returns the job.
+    /// [`Refusal::GroupFailed`](crate::Refusal::GroupFailed) once a job of the group has failed,
+    /// also while the call waits; [`Refusal::Closed`](crate::Refusal::Closed);
+    /// [`Refusal::InsideJob`](crate::Refusal::InsideJob) if a job of the pool would have to wait
+    /// for room. The error returns the job.
     ///
     /// # Cancel safety
     /// As [`WorkerPool::submit`](crate::WorkerPool::submit).
@@ -75,14 +79,14 @@ where
         self.state.submit(job)
     }
 
-    /// Returns a handle with which another task submits jobs to this group. The group waits for more jobs until it is
-    /// dropped.
+    /// Returns a handle with which another task submits jobs to this group. The group waits for
+    /// more jobs until it is dropped.
     pub fn submitter(&self) -> GroupSubmitter<T, E> {
         GroupSubmitter::new(&self.state)
     }
 
-    /// Returns the number of queued jobs whose results were not taken yet. After a failure it is 1 until the error is
-    /// taken, and 0 then.
+    /// Returns the number of queued jobs whose results were not taken yet. After a failure it is 1
+    /// until the error is taken, and 0 then.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.left()
@@ -95,8 +99,8 @@ where
     }
 
     /// Returns the next result, in the order of submission; `None` when all were taken and no
-    /// [submitter](Self::submitter) is left. Once a job failed, the next result is that job's error, without waiting for
-    /// earlier jobs, and after that `None`.
+    /// [submitter](Self::submitter) is left. Once a job failed, the next result is that job's
+    /// error, without waiting for earlier jobs, and after that `None`.
     ///
     /// # Errors
     /// [`GroupError`] of the first job that failed; [`GroupError::InsideJob`].
@@ -107,9 +111,10 @@ where
         self.take(Order::Submission).await
     }
 
-    /// Returns the next result, in the order in which the jobs end; `None` when all were taken and no
-    /// [submitter](Self::submitter) is left. Results that [`next`](Self::next) took do not come again. Once a job failed,
-    /// the next result is that job's error, also before results of jobs that ended earlier, and after that `None`.
+    /// Returns the next result, in the order in which the jobs end; `None` when all were taken and
+    /// no [submitter](Self::submitter) is left. Results that [`next`](Self::next) took do not come
+    /// again. Once a job failed, the next result is that job's error, also before results of jobs
+    /// that ended earlier, and after that `None`.
     ///
     /// # Errors
     /// [`GroupError`] of the first job that failed; [`GroupError::InsideJob`].
@@ -143,12 +148,13 @@ where
         self.take(Order::Completion).await
     }
 
-    /// Waits for all results that were not taken yet, in the order of submission, and for those of the jobs that
-    /// [submitters](Self::submitter) add until the last submitter is dropped.
+    /// Waits for all results that were not taken yet, in the order of submission, and for the
+    /// results of the jobs that [submitters](Self::submitter) add until the last submitter is
+    /// dropped.
     ///
     /// # Errors
-    /// [`GroupError`] of the first job that failed; the other jobs are cancelled. [`GroupError::InsideJob`]: the group is
-    /// dropped, which cancels its jobs.
+    /// [`GroupError`] of the first job that failed; the other jobs are cancelled.
+    /// [`GroupError::InsideJob`]: the group is dropped, which cancels its jobs.
     ///
     /// # Cancel safety
     /// A dropped call drops the group, which cancels its jobs.

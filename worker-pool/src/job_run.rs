@@ -22,7 +22,7 @@ pub(crate) fn step(
     }
 }
 
-/// Ends a job with an error, and tells its handle.
+/// Ends a job with an error, and wakes its handle.
 pub(crate) fn end(job: Queued, error: JobError) {
     // The second call runs even if a destructor panics in the first.
     drop(caught(|| job.fail(error)));

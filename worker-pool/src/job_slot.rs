@@ -18,7 +18,8 @@ type Ended<T> = Result<T, JobError>;
 
 /// The view of a job that the queue and the workers have.
 pub(crate) trait Run: Send + Sync {
-    /// Tells the job its number. Called once, under the lock of the pool's state, before a worker can take the job.
+    /// Gives the job its number. Called once, under the lock of the pool's state, before a worker
+    /// can take the job.
     fn queued(&self, id: u64);
 
     /// Begins the job. Returns `None` if it has begun or was taken out before.
@@ -27,7 +28,8 @@ pub(crate) trait Run: Send + Sync {
     /// Stores an error as the result.
     fn fail(&self, error: JobError);
 
-    /// Makes the result visible to the job's handle, or gives it to the job's group. Called once, as the last step.
+    /// Makes the result visible to the job's handle, or gives it to the job's group. Called once,
+    /// as the last step.
     fn announce(&self);
 
     /// Returns whether the job ends when its future is dropped.

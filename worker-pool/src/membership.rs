@@ -6,8 +6,8 @@ use crate::JobError;
 
 /// The view of a group that its jobs have. `R` is the output of each job.
 pub(crate) trait GroupMembers<R>: Send + Sync {
-    /// Adds a job that was just queued under this number, and returns its position in the order of submission, from 0.
-    /// Called under the lock of the pool's state: must not call the pool.
+    /// Adds a job that was just queued under this number, and returns its position in the order of
+    /// submission, from 0. Called under the lock of the pool's state: must not call the pool.
     fn add(&self, id: u64) -> usize;
 
     /// Takes the result of the job at this position.
@@ -26,8 +26,8 @@ impl<R> Membership<R> {
         Self { group, index: OnceLock::new() }
     }
 
-    /// Adds the job to its group. Called once, under the lock of the pool's state, so that it has a position before it
-    /// begins.
+    /// Adds the job to its group. Called once, under the lock of the pool's state, so that it has a
+    /// position before it begins.
     pub(crate) fn queued(&self, id: u64) {
         // A job is queued once, so that no position was set before.
         let _ = self.index.set(self.group.add(id));

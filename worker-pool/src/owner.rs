@@ -1,4 +1,4 @@
-//! What all handles of a pool share.
+//! State that all handles of a pool share.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use crate::JobError;
 use crate::job_run::end;
 use crate::shared::Shared;
 
-/// Closes the pool when it is dropped. Only handles of the pool share it; workers and handles of jobs do not.
+/// Closes the pool when it is dropped. Only handles of the pool share it; workers and handles of
+/// jobs do not.
 pub(crate) struct Owner {
     pub(crate) shared: Arc<Shared>,
 }

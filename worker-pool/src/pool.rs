@@ -14,27 +14,32 @@ use crate::{Job, JobGroup, JobHandle, PoolBuilder, PoolStats, Refusal, SubmitErr
 /// The result of a submission: the handle of the job, or the refused job with the reason.
 pub type Submitted<T, J> = Result<JobHandle<T>, SubmitError<J>>;
 
-/// A fixed number of workers and a queue with a fixed number of places: `n` workers are `n` tasks, however many jobs
-/// are submitted.
+/// A fixed number of workers and a queue with a fixed number of places: `n` workers are `n` tasks,
+/// however many jobs are submitted.
 ///
 /// A clone is another handle of the same pool.
 ///
 /// # Guarantees
-/// - At most as many jobs run as there are workers, and at most as many wait as the queue has places. A caller that
-///   [submits](Self::submit) beyond that waits, and the job stays in the caller's memory.
+/// - At most as many jobs run as there are workers, and at most as many wait as the queue has
+///   places. A caller that [submits](Self::submit) beyond that waits, and the job stays in the
+///   caller's memory.
 /// - Room is given first come, first served, and jobs begin in the order in which they were queued.
-/// - Every queued job ends in exactly one way: done, panicked, cancelled, stopped because its permit was lost, never
-///   run, or aborted. Its handle tells which, and the [counters](Self::stats) add up.
-/// - With a [cap](PoolBuilder::cluster_cap), a job begins only with a permit, which it holds to its end. With a
-///   [rate](PoolBuilder::rate), a job begins only when the limiter has admitted it. Both are shared with every pool that
-///   names the same object of the same store, in every process.
+/// - Every queued job ends in exactly one way: done, panicked, cancelled, stopped because its
+///   permit was lost, never run, or aborted. Its handle returns which, and the
+///   [counters](Self::stats) add up.
+/// - With a [cap](PoolBuilder::cluster_cap), a job begins only with a permit, which it holds to its
+///   end. With a [rate](PoolBuilder::rate), a job begins only when the limiter has admitted it.
+///   Both are shared with every pool that names the same object of the same store, in every
+///   process.
 ///
 /// # What is not guaranteed
-/// Jobs do not *end* in order; a [`JobGroup`] returns results in order. A killed process loses its queued jobs.
+/// Jobs do not *end* in order; a [`JobGroup`] returns results in order. A killed process loses its
+/// queued jobs.
 ///
 /// # Inside a job
-/// A job that waits for another job of its own pool keeps a worker busy until that job gets one. If the jobs of all workers
-/// wait so, none of them ever ends. A call that would wait so is therefore refused, whether a worker is free or not:
+/// A job that waits for another job of its own pool keeps a worker busy until that job gets one. If
+/// the jobs of all workers wait so, none of them ever ends. A call that would wait so is therefore
+/// refused, whether a worker is free or not:
 ///
 /// | call inside a job of the same pool | refused with |
 /// | --- | --- |
@@ -43,24 +48,26 @@ pub type Submitted<T, J> = Result<JobHandle<T>, SubmitError<J>>;
 /// | [`submit`](Self::submit), [`submit_blocking`](Self::submit_blocking) or [`JobGroup::submit`], if there is no room at once | [`Refusal::InsideJob`] |
 /// | [`drain`](Self::drain) | [`DrainError::InsideJob`](crate::DrainError::InsideJob) |
 ///
-/// Everything that ends by itself is allowed: a submission for which there is room, [`try_submit`](Self::try_submit),
-/// [`submit_for`](Self::submit_for), [`shutdown`](Self::shutdown), and every call of another pool.
+/// Everything that ends by itself is allowed: a submission for which there is room,
+/// [`try_submit`](Self::try_submit), [`submit_for`](Self::submit_for),
+/// [`shutdown`](Self::shutdown), and every call of another pool.
 ///
-/// Ways out: do the work in place, also that of a refused job, which comes back with the error. Return the handle as the
-/// job's output, and await it outside. Let a task that the job spawns and does not await wait for the handle. Use a pool of
-/// its own for the inner jobs.
+/// Ways out: do the work in place, also that of a refused job, which comes back with the error.
+/// Return the handle as the job's output, and await it outside. Let a task that the job spawns and
+/// does not await wait for the handle. Use a pool of its own for the inner jobs.
 ///
-/// Limitation: the caller is known by its task, or by its thread if it is a blocking job. A task or thread that the job
-/// starts is not known as the job: if the job awaits it, and it waits for the pool, they stand still. The same applies to
-/// jobs of two pools that wait for each other.
+/// Limitation: the caller is known by its task, or by its thread if it is a blocking job. A task or
+/// thread that the job starts is not known as the job: if the job awaits it, and it waits for the
+/// pool, they stand still. The same applies to jobs of two pools that wait for each other.
 ///
 /// # Drop
-/// Dropping the last handle closes the pool, also a paused one: running jobs finish, and queued jobs never run
-/// ([`JobError::NotRun`](crate::JobError::NotRun)). To control the end, use [`drain`](Self::drain) or
-/// [`shutdown`](Self::shutdown).
+/// Dropping the last handle closes the pool, also a paused one: running jobs finish, and queued
+/// jobs never run ([`JobError::NotRun`](crate::JobError::NotRun)). To control the end, use
+/// [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
 ///
-/// A clone that a queued job holds is a handle like every other. Let jobs hold a [`WeakPool`] instead: a paused pool begins
-/// no job, and so it never ends while its own queue holds the last clones.
+/// A clone that a queued job holds is a handle like every other. Let jobs hold a [`WeakPool`]
+/// instead: a paused pool begins no job, and so it never ends while its own queue holds the last
+/// clones.
 #[derive(Clone)]
 pub struct WorkerPool {
     owner: Arc<Owner>,
@@ -101,8 +108,9 @@ impl WorkerPool {
     /// A queued job that holds a clone of the pool keeps the pool open: let it hold a [`WeakPool`].
     ///
     /// # Errors
-    /// [`Refusal::Closed`] if the pool is drained or shut down, also while the call waits. [`Refusal::InsideJob`] if the
-    /// caller is a [job of the pool](WorkerPool#inside-a-job) and would have to wait. The error returns the job.
+    /// [`Refusal::Closed`] if the pool is drained or shut down, also while the call waits.
+    /// [`Refusal::InsideJob`] if the caller is a [job of the pool](WorkerPool#inside-a-job) and
+    /// would have to wait. The error returns the job.
     ///
     /// # Cancel safety
     /// A dropped call has not queued the job, and the next waiting caller takes its place in line.
@@ -118,7 +126,8 @@ impl WorkerPool {
         self.try_submit_slot(JobSlot::new(job, true, None))
     }
 
-    /// Queues a job, waiting for room at most `timeout`; zero makes one attempt. A job of the pool may wait so, too.
+    /// Queues a job, waiting for room at most `timeout`; zero makes one attempt. A job of the pool
+    /// may wait so, too.
     ///
     /// # Errors
     /// [`Refusal::TimedOut`] or [`Refusal::Closed`]. The error returns the job.
@@ -141,14 +150,14 @@ impl WorkerPool {
     }
 
     /// Queues a closure that blocks its thread. It runs on a blocking thread of the runtime
-    /// ([`spawn_blocking`](tokio::task::spawn_blocking)) under the same bounds as every other job: a worker begins it,
-    /// and waits for it.
+    /// ([`spawn_blocking`](tokio::task::spawn_blocking)) under the same bounds as every other job:
+    /// a worker begins it, and waits for it.
     ///
-    /// Limitation: a blocking job that has begun cannot be stopped. It runs to its end even if it is cancelled, its
-    /// permit is lost or the deadline of a shutdown has come. Until then its worker stays busy and its permit is held,
-    /// unless the runtime ends before. If all blocking threads of the runtime are busy, the job waits for one, and does
-    /// not learn that its permit is lost meanwhile: compare the [fencing token](crate::fencing_token) where that
-    /// matters.
+    /// Limitation: a blocking job that has begun cannot be stopped. It runs to its end even if it
+    /// is cancelled, its permit is lost or the deadline of a shutdown has come. Until then its
+    /// worker stays busy and its permit is held, unless the runtime ends before. If all blocking
+    /// threads of the runtime are busy, the job waits for one, and does not learn that its permit
+    /// is lost meanwhile: compare the [fencing token](crate::fencing_token) where that matters.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -165,8 +174,8 @@ impl WorkerPool {
         async move { submitting.await.map_err(|error| error.map(|Blocking(job)| job)) }
     }
 
-    /// Queues a closure that blocks its thread, if there is room at once and no other caller waits for room; see
-    /// [`submit_blocking`](Self::submit_blocking).
+    /// Queues a closure that blocks its thread, if there is room at once and no other caller waits
+    /// for room; see [`submit_blocking`](Self::submit_blocking).
     ///
     /// # Errors
     /// As [`try_submit`](Self::try_submit).
@@ -179,7 +188,8 @@ impl WorkerPool {
         submitted.map_err(|error| error.map(|Blocking(job)| job))
     }
 
-    /// Returns an empty group of jobs: results come in order or as the jobs end, and the first error cancels the rest.
+    /// Returns an empty group of jobs: results come in order or as the jobs end, and the first
+    /// error cancels the rest.
     pub fn group<T, E>(&self) -> JobGroup<T, E>
     where
         T: Send + 'static,
@@ -194,8 +204,8 @@ impl WorkerPool {
         self.shared().with(|kernel, _| PoolStats::of(kernel))
     }
 
-    /// Declares its future `Send`, as all waiting methods here do: for a job that returns a reference, the compiler
-    /// cannot infer it (<https://github.com/rust-lang/rust/issues/110338>).
+    /// Declares its future `Send`, as all waiting methods here do: for a job that returns a
+    /// reference, the compiler cannot infer it (<https://github.com/rust-lang/rust/issues/110338>).
     #[expect(clippy::manual_async_fn, reason = "an async function cannot say that it is `Send`")]
     fn submit_slot<J: Job>(
         &self,

@@ -15,8 +15,8 @@ use crate::{Job, JobError, JobId};
 #[non_exhaustive]
 #[must_use = "jobs that never ran are in it"]
 pub struct Shutdown {
-    /// Jobs that never began, in the order in which they were queued. Empty if the runtime of the workers ended first:
-    /// then their handles return [`JobError::NotRun`].
+    /// Jobs that never began, in the order in which they were queued. Empty if the runtime of the
+    /// workers ended first: then their handles return [`JobError::NotRun`].
     pub returned: Vec<ReturnedJob>,
     /// Jobs that were stopped while they ran, at the deadline.
     pub aborted: Vec<JobId>,
@@ -24,8 +24,9 @@ pub struct Shutdown {
     pub unstopped: Vec<JobId>,
 }
 
-/// A job that its pool never began. It can be [run](Self::run) somewhere else, for example in another pool, and its
-/// handle then returns the outcome. A job of a dedicated type can be [taken out](Self::downcast).
+/// A job that its pool never began. It can be [run](Self::run) somewhere else, for example in
+/// another pool, and its handle then returns the outcome. A job of a dedicated type can be [taken
+/// out](Self::downcast).
 ///
 /// The job belongs to the caller: neither its handle nor its group cancels it any more.
 ///
@@ -77,8 +78,8 @@ impl ReturnedJob {
     /// Runs the job here; its handle returns the outcome. A panic goes to the handle too.
     ///
     /// # Cancel safety
-    /// If the call is dropped while the job runs, the handle returns [`JobError::Aborted`]; if it is dropped before,
-    /// [`JobError::NotRun`].
+    /// If the call is dropped while the job runs, the handle returns [`JobError::Aborted`]; if it
+    /// is dropped before, [`JobError::NotRun`].
     pub async fn run(mut self) {
         let Some(running) = Arc::clone(&self.job).start() else { return };
         self.fate = Some(JobError::Aborted);

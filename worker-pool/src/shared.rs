@@ -16,7 +16,7 @@ use crate::signal::Signal;
 
 pub(crate) type PoolKernel = Kernel<Queued, Waker>;
 
-/// Tells the pools of this process apart. No two pools have the same, also if one of them has ended.
+/// Identifies a pool in this process. No two pools have the same id, also if one of them has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PoolId(u64);
 
@@ -48,7 +48,8 @@ impl Shared {
         Arc::new(Self { id: PoolId::next(), kernel, ending: Signal::default(), limits, name, runtime })
     }
 
-    /// Reads or changes the state under its lock, and calls the wakers that the change concerns once the lock is free.
+    /// Reads or changes the state under its lock, and calls the wakers that the change concerns
+    /// once the lock is free.
     #[inline]
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut PoolKernel, &mut Wakes<Waker>) -> R) -> R {
         let mut wakes = Wakes::new();
@@ -57,8 +58,8 @@ impl Shared {
         result
     }
 
-    /// Returns whether the caller is a job of this pool. Such a caller keeps a worker busy while it waits, so that what it
-    /// waits for may never get one.
+    /// Returns whether the caller is a job of this pool. Such a caller keeps a worker busy while it
+    /// waits, so that the awaited job may never get one.
     pub(crate) fn runs_caller(&self) -> bool {
         JobContext::current().is_some_and(|context| context.pool == self.id)
     }

@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use tokio::sync::Notify;
 
-/// Tasks that wait until a condition holds, and check it whenever they are told to.
+/// Tasks that wait until a condition holds, and check it at each signal.
 #[derive(Default)]
 pub(crate) struct Signal {
     notify: Notify,
@@ -16,7 +16,8 @@ impl Signal {
         self.notify.notify_waiters();
     }
 
-    /// Waits until `check` returns a value. It is called at once, and after every [`tell`](Self::tell).
+    /// Waits until `check` returns a value. It is called at once, and after every
+    /// [`tell`](Self::tell).
     pub(crate) async fn until<R>(&self, check: impl Fn() -> Option<R>) -> R {
         loop {
             let told = self.notify.notified();

@@ -5,8 +5,8 @@ use crate::shared::PoolKernel;
 
 /// The state of a pool at one instant, and its counters since it was built.
 ///
-/// At every instant `submitted` is the sum of `queued`, `running`, `done`, `panicked`, `cancelled`, `lost_permit`,
-/// `not_run` and `aborted`.
+/// At every instant `submitted` is the sum of `queued`, `running`, `done`, `panicked`, `cancelled`,
+/// `lost_permit`, `not_run` and `aborted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {

@@ -14,7 +14,8 @@ use crate::{Job, Refusal, SubmitError};
 /// How long a submission waits for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitForRoom {
-    /// As long as it takes. A caller that is a job of the same pool is refused, because it could take for ever.
+    /// As long as it takes. A caller that is a job of the same pool is refused, because it could
+    /// take for ever.
     WithoutLimit,
     /// Until the caller drops the submission, at its timeout.
     WithTimeout,
@@ -32,8 +33,8 @@ pub(crate) fn try_queue_job(shared: &Shared, job: &Queued) -> Result<u64, Refusa
     })
 }
 
-/// Queues a job as soon as there is room for it, in the order of arrival. If the future is dropped before it is ready,
-/// the job is not queued.
+/// Queues a job as soon as there is room for it, in the order of arrival. If the future is dropped
+/// before it is ready, the job is not queued.
 pub(crate) async fn queue_job(shared: &Shared, job: &Queued, wait: WaitForRoom) -> Result<u64, Refusal> {
     // A caller that submits in a loop lets other tasks of its thread run.
     coop::consume_budget().await;
@@ -46,7 +47,7 @@ pub(crate) fn refused<J: Job>(refusal: Refusal, slot: &JobSlot<J>) -> SubmitErro
     SubmitError::new(refusal, slot.take().expect("only a worker takes a job, and none has seen this one"))
 }
 
-/// Queues a job that was admitted, and tells the job its number before a worker can take it.
+/// Queues a job that was admitted, and gives it its number before a worker can take it.
 fn push(kernel: &mut PoolKernel, job: &Queued, wakes: &mut Wakes<Waker>) -> u64 {
     let id = kernel.push(Arc::clone(job), wakes);
     job.queued(id);

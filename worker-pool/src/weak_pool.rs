@@ -8,9 +8,9 @@ use crate::owner::Owner;
 
 /// A handle of a pool that does not keep the pool open, from [`WorkerPool::downgrade`].
 ///
-/// It is for jobs that use their own pool. A job that holds a clone of the [`WorkerPool`] keeps the pool open for as long as
-/// it is queued, and a paused pool whose queue holds the last clones stays for ever: it begins no job, and so no clone is
-/// dropped.
+/// It is for jobs that use their own pool. A job that holds a clone of the [`WorkerPool`] keeps the
+/// pool open for as long as it is queued, and a paused pool whose queue holds the last clones stays
+/// for ever: it begins no job, and so no clone is dropped.
 ///
 /// # Examples
 /// A job that queues a further job, as long as the program uses the pool:
@@ -44,8 +44,8 @@ impl WeakPool {
         Self { owner: Arc::downgrade(owner) }
     }
 
-    /// Returns a handle of the pool, which keeps it open; `None` once the last such handle was dropped. A pool that is
-    /// drained or shut down is returned as long as it has a handle.
+    /// Returns a handle of the pool, which keeps it open; `None` once the last such handle was
+    /// dropped. A pool that is drained or shut down is returned as long as it has a handle.
     #[must_use]
     pub fn upgrade(&self) -> Option<WorkerPool> {
         self.owner.upgrade().map(WorkerPool::of)

@@ -53,8 +53,8 @@ impl Worker {
         self.shared.tell_if_ending();
     }
 
-    /// Accounts for the job that ended, and returns the next one, with its permit if the pool has a cap. Returns `None`
-    /// once this worker has to leave.
+    /// Accounts for the job that ended, and returns the next one, with its permit if the pool has a
+    /// cap. Returns `None` once this worker has to leave.
     async fn next(&mut self, ended: Option<Ended>) -> Option<(u64, Queued, Option<Permit>)> {
         let shared = Arc::clone(&self.shared);
         let Some(limits) = &shared.limits else {
@@ -113,7 +113,8 @@ impl Worker {
         self.shared.with(|kernel, _| kernel.register(number, waker.clone()));
     }
 
-    /// Runs a job until it ends in any way. When this returns, the job's future is dropped and its permit given back.
+    /// Runs a job until it ends in any way. When this returns, the job's future is dropped and its
+    /// permit given back.
     async fn run(&mut self, id: u64, job: &Queued, permit: Option<Permit>) -> Ended {
         let span = tracing::debug_span!("job", pool = %self.shared.name, id, kind = job.kind());
         span.follows_from(job.origin().id());
@@ -149,7 +150,8 @@ impl Worker {
         ended
     }
 
-    /// Accounts for the job that ended, runs `then` under the same lock, and only afterwards tells the job's handle.
+    /// Accounts for the job that ended, runs `then` under the same lock, and only afterwards wakes
+    /// the job's handle.
     fn finish<R>(
         &mut self,
         ended: Option<Ended>,

@@ -1,4 +1,5 @@
-//! `cargo xtask archive`: the program `stanchion` as an archive for one target, which `cargo binstall` takes.
+//! `cargo xtask archive`: the program `stanchion` as an archive for one target, which `cargo
+//! binstall` takes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ const TEXTS: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "stanchion.bash"), ("fish", "stanchion.fish"), ("zsh", "_stanchion")];
 
-/// Builds the program for this machine, packs it, and compares the archive with what it is to contain. Returns `true` if they agree.
+/// Builds the program for this machine, packs it, and compares the archive with what it is to
+/// contain. Returns `true` if they agree.
 pub(crate) fn run() -> Outcome {
     let status =
         cargo(&["build", "--locked", "--release", "--package", PACKAGE, "--bin", PROGRAM]).status()?;

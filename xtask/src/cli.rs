@@ -19,15 +19,17 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Provide the servers, build, and run the tests: the default tier, or all of them
     Test(Test),
-    /// Measure this library, its peers and the raw limit in turn; full runs make BENCHMARKS.md
+    /// Measure this library, its peers and the raw limit in turn; full runs make docs/benchmarks.md
     Bench(Bench),
     /// Compare the public interface of each published crate with its listing
     Api(Api),
     /// Check formatting, lints, documentation, public interfaces and the length of files
     Check,
-    /// Check that the crates can be published: features, packages, licences, and what `check` says of their docs
+    /// Check that the crates can be published: features, packages, licences, and what `check` says
+    /// of their docs
     Release,
-    /// Build the program `stanchion` for this machine, and pack it with licences, manual and completions
+    /// Build the program `stanchion` for this machine, and pack it with licences, manual and
+    /// completions
     Archive,
     /// Run a part of the conformance suite on a Redis and a Postgres in containers
     Containers(Containers),
@@ -35,7 +37,8 @@ pub(crate) enum Command {
     Coverage,
     /// Run workers on the networked stores under every safe fault, and check their histories
     Faults(Faults),
-    /// Measure how long the store takes to serve calls again after a fault, and compare with the contract
+    /// Measure how long the store takes to serve calls again after a fault, and compare with the
+    /// contract
     Recovery(Recovery),
     /// Run a Redis and a Postgres until Ctrl-C or the end of input
     Servers,

@@ -1,4 +1,5 @@
-//! `cargo xtask faults`: workers use the networked stores under every fault that the contract calls safe.
+//! `cargo xtask faults`: workers use the networked stores under every fault that the contract calls
+//! safe.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,8 +24,8 @@ const MAXIMUM_ROUND: Duration = Duration::from_secs(20);
 /// Time that a round takes in addition to its faults.
 const OVERHEAD: Duration = Duration::from_secs(7);
 
-/// The tier of a full test run: the minimum grants for each kind of object and the minimum faults on each store, and
-/// the maximum time.
+/// The tier of a full test run: the minimum grants for each kind of object and the minimum faults
+/// on each store, and the maximum time.
 const ALL: Tier = Tier { grants: 500, strikes: 300, at_most: Duration::from_secs(8 * 60), each_fault: true };
 /// The default tier, with a random part of the faults.
 const DRAWN: Tier = Tier { grants: 50, strikes: 20, at_most: Duration::from_secs(90), each_fault: false };
@@ -49,7 +50,8 @@ struct Plan {
     faults: Vec<Fault>,
     round: Duration,
     at_most: Duration,
-    /// With a tier, a store is done once the tier's requirements are met. Without, rounds take all the time.
+    /// With a tier, a store is done once the tier's requirements are met. Without, rounds take all
+    /// the time.
     tier: Option<Tier>,
 }
 
@@ -103,8 +105,9 @@ pub(crate) fn run(options: &Faults) -> Outcome {
     options.plan(seed).run(&worker).map_err(|error| error as Box<dyn std::error::Error>)
 }
 
-/// Runs the campaign as a part of the tests: as many faults as fit into the time, in an order drawn from the seed. With
-/// `full`, runs each fault, and then again until the tier's requirements are met. The servers must be installed.
+/// Runs the campaign as a part of the tests: as many faults as fit into the time, in an order drawn
+/// from the seed. With `full`, runs each fault, and then again until the tier's requirements are
+/// met. The servers must be installed.
 pub(crate) fn short_tier(worker: &Worker, seed: u64, full: bool) -> Result<bool, Failed> {
     let tier = if full { ALL } else { DRAWN };
     let mut faults = Fault::ALL.to_vec();
@@ -121,7 +124,8 @@ pub(crate) fn short_tier(worker: &Worker, seed: u64, full: bool) -> Result<bool,
 }
 
 impl Tier {
-    /// Returns whether a deployment is a part of the tier. Its servers and workers share two cores with the others.
+    /// Returns whether a deployment is a part of the tier. Its servers and workers share two cores
+    /// with the others.
     fn has(self, deployment: Deployment) -> bool {
         self.each_fault || deployment != Deployment::RedisCluster
     }
@@ -134,8 +138,9 @@ impl Tier {
 }
 
 impl Plan {
-    /// Runs rounds on all stores concurrently until the time is over, each fault at least once. Prints a line for each
-    /// round, the sums, and the violations. Keeps the histories of rounds with violations.
+    /// Runs rounds on all stores concurrently until the time is over, each fault at least once.
+    /// Prints a line for each round, the sums, and the violations. Keeps the histories of rounds
+    /// with violations.
     fn run(&self, worker: &Worker) -> Result<bool, Failed> {
         let folder = target()?.join("faults").join(self.seed.to_string());
         if folder.exists() {

@@ -33,8 +33,9 @@ struct Call {
     fields: Vec<String>,
 }
 
-/// Lists the events without a literal message, those at `info` and above without a name, the names and fields that the page does
-/// not list, and those that only the page has. Returns `true` if there are none.
+/// Lists the events without a literal message, those at `info` and above without a name, the names
+/// and fields that the page does not list, and those that only the page has. Returns `true` if
+/// there are none.
 pub(crate) fn check() -> Outcome {
     let page = fs::read_to_string(root().join(PAGE))?;
     let [events, spans, fields] = ["Events", "Spans", "Fields"].map(|heading| listed(&page, heading));

@@ -4,6 +4,7 @@ mod archive;
 mod bench;
 mod check;
 mod cli;
+mod comments;
 mod containers;
 mod coverage;
 mod faults;

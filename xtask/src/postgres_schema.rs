@@ -1,4 +1,5 @@
-//! `cargo xtask postgres-schema`: the SQL that an administrator runs before a store connects with `migrate=off`.
+//! `cargo xtask postgres-schema`: the SQL that an administrator runs before a store connects with
+//! `migrate=off`.
 
 use crate::Outcome;
 use crate::cli::PostgresSchema;

@@ -1,5 +1,5 @@
-//! `cargo xtask recovery`: measures how long the store takes to serve calls again after a fault, and compares with the
-//! contract.
+//! `cargo xtask recovery`: measures how long the store takes to serve calls again after a fault,
+//! and compares with the contract.
 
 use stanchion_campaign::recovery::{Sample, Table, measure};
 use stanchion_campaign::rounds::{CampaignServer, Deployment};
@@ -15,8 +15,8 @@ const LEGEND: &str = "\
 Leases last 1 s, and 30 s where a wake-up gets lost. D is the deadline of a hold, P the poll floor (1 s at most), ε what
 the contract leaves to scheduling (0.5 s). The worst time is the longest, or the shortest where it must not fall below.";
 
-/// Runs all trials repeatedly, one store after the other, and prints a table. Returns `true` if every time is within
-/// its bound.
+/// Runs all trials repeatedly, one store after the other, and prints a table. Returns `true` if
+/// every time is within its bound.
 pub(crate) fn run(options: &Recovery) -> Outcome {
     install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
     let Some(worker) = Worker::build()? else { return Ok(false) };

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::workspace::root;
 
-/// Returns the given seed; in CI without one, a seed by the commit, so that the runs of successive commits cover all
-/// slices; otherwise a seed by the clock.
+/// Returns the given seed; in CI without one, a seed by the commit, so that the runs of successive
+/// commits cover all slices; otherwise a seed by the clock.
 pub(crate) fn choose(given: Option<u64>) -> u64 {
     given.or_else(of_commit).unwrap_or_else(of_clock)
 }

@@ -15,8 +15,8 @@ pub(crate) const NAME: &str = "fault-worker";
 pub(crate) struct Worker(pub(crate) PathBuf);
 
 impl Worker {
-    /// Builds the program with the same settings as the tests, so that the two builds share dependencies; `None` if the
-    /// build fails.
+    /// Builds the program with the same settings as the tests, so that the two builds share
+    /// dependencies; `None` if the build fails.
     pub(crate) fn build() -> io::Result<Option<Self>> {
         let mut command = workspace("build");
         command.args(["--bin", NAME]);

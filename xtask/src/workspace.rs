@@ -9,18 +9,33 @@ use serde::Deserialize;
 /// The stores of the contract; the backend of each is in the folder `backend-<store>`.
 pub(crate) const STORES: [&str; 3] = ["memory", "redis", "postgres"];
 
-/// Every feature of the workspace but `containers`, which takes longer to build than all the rest; `cargo xtask
-/// containers` builds it separately. Builds share dependencies only with the same features.
+/// Every feature of the workspace but `containers`, which takes longer to build than all the rest;
+/// `cargo xtask containers` builds it separately. Builds share dependencies only with the same
+/// features.
 pub(crate) const FEATURES: &str = "--features=blocking,bloom,metrics,postgres,redis,serde";
 
-/// Excludes the benches: their peers take long to build, and enable more features of the stores' clients. Only `check`
-/// and `bench` build them.
+/// Excludes the benches: their peers take long to build, and enable more features of the stores'
+/// clients. Only `check` and `bench` build them.
 pub(crate) const BUT_BENCHES: &str = "--exclude=stanchion-bench";
 
 /// Returns the folder of the workspace.
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
+}
+
+/// Returns the paths of the source files: Rust, Lua and SQL.
+pub(crate) fn sources() -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.lua", "*.sql"])
+        .current_dir(root())
+        .output()?;
+    if !listed.status.success() {
+        return Err(String::from_utf8_lossy(&listed.stderr).trim().into());
+    }
+    // A deleted file stays listed until the deletion is committed.
+    let paths = String::from_utf8(listed.stdout)?;
+    Ok(paths.lines().filter(|path| root().join(path).exists()).map(str::to_owned).collect())
 }
 
 /// Returns cargo's target folder, wherever the environment or a configuration puts it.
@@ -38,8 +53,9 @@ pub(crate) fn target() -> io::Result<PathBuf> {
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
-    // `cargo run` sets these variables to our package. A build script that watches them, like `ring`'s, would run
-    // again, with all that depends on it, whenever we and a shell call `cargo` alternately.
+    // `cargo run` sets these variables to our package. A build script that watches them, like
+    // `ring`'s, would run again, with all that depends on it, whenever we and a shell call `cargo`
+    // alternately.
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(is_ours) {
             command.env_remove(name);
@@ -48,8 +64,9 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns a command that runs a program in its own session. Linux divides the processor by sessions first
-/// (`sched_autogroup_enabled`): so other busy processes take the same share from each program.
+/// Returns a command that runs a program in its own session. Linux divides the processor by
+/// sessions first (`sched_autogroup_enabled`): so other busy processes take the same share from
+/// each program.
 pub(crate) fn in_its_own_session(program: &Path) -> Command {
     if !cfg!(target_os = "linux") {
         return Command::new(program);

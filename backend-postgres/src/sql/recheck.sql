@@ -1,5 +1,6 @@
--- Returns whether the server is a standby, and the mutex mode and the layout of each namespace; one row with nulls if none is asked
--- about. What others have locked is not waited for. {namespaces} and {mode} are literals; {layout} is the layout of a new one.
+-- Returns whether the server is a standby, and the mutex mode and the layout of each namespace; one
+-- row with nulls if none is asked about. What others have locked is not waited for. {namespaces}
+-- and {mode} are literals; {layout} is the layout of a new one.
 SET LOCAL lock_timeout = '100ms';
 SELECT pg_catalog.pg_is_in_recovery() AS standby, n.namespace, o.mutex_mode, o.layout
 FROM (SELECT) always

@@ -1,3 +1,4 @@
+-- Returns whether this session holds a mutex. $1 namespace, $2 name.
 SELECT EXISTS (
     SELECT FROM pg_locks l
     WHERE l.pid = pg_backend_pid() AND l.granted AND l.locktype = 'advisory' AND l.objsubid = 1

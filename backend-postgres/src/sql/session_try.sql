@@ -1,3 +1,5 @@
+-- Tries a mutex that nobody waits for. $1 namespace, $2 name. Returns its token; 0 if it is locked;
+-- -2 if a waiter or a lease is there.
 SELECT CASE
     WHEN EXISTS (
         SELECT FROM stanchion.objects x

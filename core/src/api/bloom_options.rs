@@ -20,19 +20,20 @@ pub struct BloomOptions {
     pub false_positive_rate: f64,
     /// Time to live, 1 s to 10 years. `None`: until it is cleared.
     pub ttl: Option<Duration>,
-    /// What to do if the store's parameters differ.
+    /// Reaction if the store's parameters differ.
     pub on_mismatch: OnMismatch,
 }
 
 impl BloomOptions {
-    /// Makes options of a filter for `capacity` different items, 1 to 2³², at that false-positive rate, 10⁻⁹ to 0.5.
+    /// Makes options of a filter for `capacity` different items, 1 to 2³², at that false-positive
+    /// rate, 10⁻⁹ to 0.5.
     #[must_use]
     pub fn new(capacity: u64, false_positive_rate: f64) -> Self {
         Self { capacity, false_positive_rate, ttl: None, on_mismatch: OnMismatch::default() }
     }
 
-    /// Sets the time to live, 1 s to 10 years, counted from the first insert by the store's clock: the whole filter
-    /// ends at that instant ([B5]). Fractions of a millisecond are ignored.
+    /// Sets the time to live, 1 s to 10 years, counted from the first insert by the store's clock:
+    /// the whole filter ends at that instant ([B5]). Fractions of a millisecond are ignored.
     ///
     /// [B5]: crate::contract#b5
     #[must_use]
@@ -41,8 +42,8 @@ impl BloomOptions {
         self
     }
 
-    /// Sets what to do if the store's capacity, rate or time to live differs ([C20]). `Replace` is refused: the items
-    /// cannot be recovered from the bits. Clear the filter instead.
+    /// Sets the reaction if the store's capacity, rate or time to live differs ([C20]). `Replace`
+    /// is refused: the items cannot be recovered from the bits. Clear the filter instead.
     ///
     /// [C20]: crate::contract#c20
     #[must_use]

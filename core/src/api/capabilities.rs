@@ -1,6 +1,6 @@
-//! What a store declares about itself.
+//! The declarations of a store about itself.
 
-/// What keeps a mutex's holds.
+/// The means by which a store keeps the holds of a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutexMode {
@@ -12,13 +12,14 @@ pub enum MutexMode {
     Session,
 }
 
-/// What a store offers where the contract lets stores differ; the conformance suite checks the declaration.
+/// The offers of a store where the contract lets stores differ; the conformance suite checks the
+/// declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// `memory`, `redis`, `postgres`, or another store's own name.
     pub store: &'static str,
-    /// What keeps a mutex.
+    /// The means by which the store keeps a mutex.
     pub mutex_mode: MutexMode,
     /// `Store::wait_group` works.
     pub wait_groups: bool,
@@ -34,16 +35,18 @@ pub struct Capabilities {
     pub namespaces: bool,
     /// `Store::list` works.
     pub listing: bool,
-    /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes; other kinds can be detached.
+    /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes; other kinds
+    /// can be detached.
     pub detach: bool,
     /// The state lives outside this process, and other processes share it.
     pub shared: bool,
-    /// Holds survive a restart of the store with its durable configuration; `None` if that could not be read.
+    /// Holds survive a restart of the store with its durable configuration; `None` if that could
+    /// not be read.
     pub survives_restart: Option<bool>,
 }
 
 impl Capabilities {
-    /// Makes the capabilities of a store that offers everything; unset what it does not offer.
+    /// Makes the capabilities of a store that offers everything; unset the others.
     #[must_use]
     pub fn full(store: &'static str, mutex_mode: MutexMode) -> Self {
         Self {

@@ -1,16 +1,16 @@
-//! What a limiter answers.
+//! The answers of a limiter.
 
 use std::time::Duration;
 
 use crate::Quota;
 use crate::limiter::Verdict;
 
-/// Maximum window in the field `ratelimit-policy`, in seconds.
+/// Maximum window that a policy states, in seconds.
 const DAY: u64 = 24 * 60 * 60;
 /// A second, in µs.
 const SECOND: u64 = 1_000_000;
 
-/// What made a decision.
+/// The part of the system that made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecidedBy {
@@ -36,11 +36,12 @@ pub struct Decision {
     pub limit: u64,
     /// The cost that could be taken at once after this decision.
     pub remaining: u64,
-    /// Time after which the same cost is admitted, if no other caller takes tokens before; `None` if allowed.
+    /// Time after which the same cost is admitted, if no other caller takes tokens before; `None`
+    /// if allowed.
     pub retry_after: Option<Duration>,
     /// Time after which the bucket is full, if no caller takes tokens before.
     pub reset_after: Duration,
-    /// What made the decision.
+    /// The part of the system that made the decision.
     pub decided_by: DecidedBy,
 }
 
@@ -52,8 +53,8 @@ impl Decision {
         Self { allowed, limit, remaining, retry_after, reset_after, decided_by: DecidedBy::Store }
     }
 
-    /// Returns the value of `Retry-After` for a refusal: whole seconds, rounded up, at least 1; `None` if allowed. Who waits so long is
-    /// not early.
+    /// Returns the value of `Retry-After` for a refusal: whole seconds, rounded up, at least 1;
+    /// `None` if allowed. A client that waits that long is not early.
     ///
     /// # Examples
     /// ```
@@ -70,25 +71,17 @@ impl Decision {
     }
 
     /// Returns the time until the bucket is full, in whole seconds, rounded up.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let decision = stanchion::Decision::new(10, 3, None, Duration::from_millis(700));
-    /// assert_eq!(decision.reset_after_secs(), 1);
-    /// ```
     #[must_use]
     pub fn reset_after_secs(&self) -> u64 {
         whole_seconds(self.reset_after)
     }
 
-    /// Returns the HTTP fields `ratelimit-policy` and `ratelimit` of an answer, as of [draft-ietf-httpapi-ratelimit-headers-10], with
-    /// `retry-after` for a refusal.
+    /// Returns the HTTP fields `ratelimit-policy` and `ratelimit` of an answer, as of
+    /// [draft-ietf-httpapi-ratelimit-headers-10], with `retry-after` for a refusal.
     ///
-    /// The policy shows the quota and its window: `"default";q=50;w=1` for 50 tokens a second. For
-    /// a period that is no whole number of seconds, it shows the shortest window of whole seconds
-    /// in which whole tokens come, or nothing if that is longer than a day. `r` is what could be
+    /// The policy states the quota and its window: `"default";q=50;w=1` for 50 tokens a second. If
+    /// the period is no whole number of seconds, the window is the shortest one of whole seconds in
+    /// which whole tokens come. It is left out if it is longer than a day. `r` is what could be
     /// taken at once, and `t` in how many seconds, rounded up, the burst is whole.
     ///
     /// # Examples
@@ -125,8 +118,8 @@ fn whole_seconds(time: Duration) -> u64 {
     time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
 }
 
-/// The period, if that is whole seconds, else the shortest window of whole seconds in which a whole number of tokens comes, with that
-/// number; `None` if it is longer than a day.
+/// The period, if that is whole seconds, else the shortest window of whole seconds in which a whole
+/// number of tokens comes, with that number; `None` if it is longer than a day.
 fn window(quota: &Quota) -> Option<(u64, u64)> {
     let second = u128::from(SECOND);
     let (amount, period) = (u128::from(quota.amount()), quota.period().as_micros());

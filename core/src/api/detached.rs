@@ -5,14 +5,17 @@ use std::str::FromStr;
 
 use crate::{Error, FencingToken, Kind, Name, Result, Ticket};
 
-/// A hold that no guard keeps: returned by `detach`, taken over by `attach`, also in another process ([C24]).
+/// A hold that no guard keeps: returned by `detach`, taken over by `attach`, also in another
+/// process ([C24]).
 ///
-/// It says of which object of which namespace it is, and has the fencing token of the grant. It is passed on as the text that it
-/// prints, from which it can be parsed. Whoever has that text can take the hold over, once: treat it as a secret.
+/// It says of which object of which namespace it is, and has the fencing token of the grant. It is
+/// passed on as the text that it prints, from which it can be parsed. Any process with that text
+/// can take the hold over, once: treat it as a secret.
 ///
-/// The hold lasts for the lease that `detach` set. Neither the drop of this value nor the end of its store releases it.
-/// `attach` gives it the lease and the renewal of the handle that attaches it, and another ticket: a fence knows the earlier
-/// one, so that the new holder calls its `hand_over` before its first write (as [`Fenced::hand_over`](crate::Fenced::hand_over)).
+/// The hold lasts for the lease that `detach` set. Neither the drop of this value nor the end of
+/// its store releases it. `attach` gives it the lease and the renewal of the handle that attaches
+/// it, and another ticket: a fence knows the earlier one, so that the new holder calls its
+/// `hand_over` before its first write (as [`Fenced::hand_over`](crate::Fenced::hand_over)).
 ///
 /// # Examples
 /// ```
@@ -46,8 +49,8 @@ pub struct Detached {
 }
 
 impl Detached {
-    /// For authors of stores: describes a hold that was detached under this ticket. A store without namespaces has the
-    /// empty one.
+    /// For authors of stores: describes a hold that was detached under this ticket. A store without
+    /// namespaces has the empty one.
     #[must_use]
     pub fn new(kind: Kind, namespace: &str, name: &Name, ticket: Ticket, token: FencingToken) -> Self {
         Self { kind, namespace: Box::from(namespace), name: name.clone(), ticket, token }
@@ -114,7 +117,8 @@ impl FromStr for Detached {
     type Err = Error;
 
     /// # Errors
-    /// `InvalidArgument` for another text than that of a detached hold. The ticket may have the hyphens of a UUID.
+    /// `InvalidArgument` for another text than that of a detached hold. The ticket may have the
+    /// hyphens of a UUID.
     fn from_str(text: &str) -> Result<Self> {
         let other = || Error::invalid_argument("this is not the text of a detached hold");
         let mut parts = text.splitn(5, ':');

@@ -9,21 +9,8 @@ use crate::{Error, FencingToken, GrantId, Result, Ticket};
 
 /// A value that only the newest holder of a mutex may write ([M9]).
 ///
-/// It refuses a token smaller than the largest it has seen, and the same token from another ticket, atomically with the
-/// write. This stops a holder that was paused past its lease; no lock can.
-///
-/// # Examples
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> stanchion::Result<()> {
-/// # let store = stanchion::connect("memory:").await?;
-/// let ledger = stanchion::Fenced::new(Vec::new());
-/// let guard = store.mutex("ledger", Default::default())?.lock().await?;
-/// ledger.write(&guard, |rows| rows.push("paid"))?;
-/// assert_eq!(ledger.read(|rows| rows.len()), 1);
-/// # guard.release().await
-/// # }
-/// ```
+/// It refuses a token smaller than the largest it has seen, and the same token from another ticket,
+/// atomically with the write. This stops a holder that was paused past its lease; no lock can.
 ///
 /// [M9]: crate::contract#m9
 pub struct Fenced<T> {
@@ -41,13 +28,14 @@ impl<T> Fenced<T> {
         Self { inner: Mutex::new(Inner { seen: None, value }) }
     }
 
-    /// Calls `write`, unless the guard is that of an earlier holder. Where the write arrives from another process, pass the
-    /// [`GrantId`] that came with it.
+    /// Calls `write`, unless the guard is that of an earlier holder. Where the write arrives from
+    /// another process, pass the [`GrantId`] that came with it.
     ///
     /// If `write` panics, the token counts as seen and the value stays as the panic left it.
     ///
     /// # Errors
-    /// `Lost` if a larger token was seen, or the same one from another ticket; then `write` does not run.
+    /// `Lost` if a larger token was seen, or the same one from another ticket; then `write` does
+    /// not run.
     ///
     /// # Examples
     /// ```
@@ -79,10 +67,11 @@ impl<T> Fenced<T> {
         Ok(write(&mut inner.value))
     }
 
-    /// Lets the new ticket of an attached hold write with the token that the hold kept, in place of the earlier ticket.
+    /// Lets the new ticket of an attached hold write with the token that the hold kept, in place of
+    /// the earlier ticket.
     ///
-    /// A hold that is taken over by [`attach`](crate::Mutex::attach) keeps its token and gets another ticket, so the process
-    /// that attached it calls this before its first write.
+    /// A hold that is taken over by [`attach`](crate::Mutex::attach) keeps its token and gets
+    /// another ticket, so the process that attached it calls this before its first write.
     ///
     /// # Errors
     /// `Lost` if a larger token was seen.
@@ -117,31 +106,11 @@ impl<T> Fenced<T> {
     }
 
     /// Calls `read` with the value.
-    ///
-    /// # Examples
-    /// ```
-    /// let ledger = stanchion::Fenced::new(vec!["opened"]);
-    /// assert_eq!(ledger.read(|rows| rows.len()), 1);
-    /// ```
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.inner.lock().unwrap_or_else(PoisonError::into_inner).value)
     }
 
     /// Returns the largest token seen.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let ledger = stanchion::Fenced::new(0);
-    /// assert_eq!(ledger.largest(), None);
-    /// let guard = store.mutex("ledger", Default::default())?.lock().await?;
-    /// ledger.write(&guard, |balance| *balance += 5)?;
-    /// assert_eq!(ledger.largest(), Some(guard.fencing_token()));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn largest(&self) -> Option<FencingToken> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).seen.map(|(token, _)| token)
     }

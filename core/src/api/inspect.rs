@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::{FencingToken, Ticket};
 
-/// One hold of an object, as the store sees it ([C23]). What the store does not know of it is `None`: where Postgres keeps mutexes
-/// by sessions, that is all of another process's hold in its first second.
+/// One hold of an object, as the store sees it ([C23]). A field that the store does not know is
+/// `None`: where Postgres keeps mutexes by sessions, all fields of another process's hold are, in
+/// its first second.
 ///
 /// [C23]: crate::contract#c23
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Holder {
         Self { ticket, token, age, ..Self::unknown(weight) }
     }
 
-    /// Makes a holder of whom nothing is known but the weight.
+    /// Makes a holder of which only the weight is known.
     #[must_use]
     pub fn unknown(weight: u32) -> Self {
         Self { ticket: None, label: None, token: None, weight, age: None, lease_left: None }
@@ -42,12 +43,12 @@ impl Holder {
 
 /// The state of an object at one instant of store time ([C23]). Expired holds are not in it.
 ///
-/// A networked store reads more than 1,000 holds of an object in several requests, so that none of
-/// them keeps the server from other work ([C27]). They are still all holders of the instant of the
-/// first request, but for holds that ended since: those may be missing, as may one whose lease was
-/// shortened, or that was taken over, in between. An object with more holds than can be read within
-/// the request timeout is [`Unavailable`](crate::ErrorKind::Unavailable). To know how many permits
-/// are free, or how many members there are, [`available`](crate::Semaphore::available) and
+/// A networked store reads more than 1,000 holds in several requests, so that no request keeps the
+/// server from other work ([C27]). They are the holds of the instant of the first request. A hold
+/// may be missing if it has ended since, its lease was shortened, or it was taken over in between.
+/// An object with more holds than can be read within the request timeout is
+/// [`Unavailable`](crate::ErrorKind::Unavailable). To know how many permits are free, or how many
+/// members there are, [`available`](crate::Semaphore::available) and
 /// [`count`](crate::WaitGroup::count) take one short request.
 ///
 /// [C23]: crate::contract#c23
@@ -57,16 +58,17 @@ impl Holder {
 pub struct Inspection {
     /// The holders, oldest grant first.
     pub holders: Vec<Holder>,
-    /// Number of queued acquisitions. One whose process was silent for the lease that it asks for, and for 1 s at least, has lost its
-    /// place and does not count, as long as the queue is not longer than 1,000: those behind count until a request comes upon them.
-    /// In the first 2 s after a restart or a stall of the store all of them count ([C16]).
-    /// A mutex kept by a session of Postgres may count its holder, too, for a moment after the grant: the place in the queue is
-    /// given up after the lock is had.
+    /// Number of queued acquisitions. An acquisition has lost its place and does not count if its
+    /// process was silent for the lease that it asks for, 1 s at least. In a queue longer than
+    /// 1,000 the acquisitions behind those count until a request comes upon them. In the first 2 s
+    /// after a restart or a stall of the store all acquisitions count ([C16]). A mutex kept by a
+    /// session of Postgres may count its holder, too, for a moment after the grant: the place in
+    /// the queue is given up after the lock is had.
     ///
     /// [C16]: crate::contract#c16
     pub waiters: u64,
-    /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait group, `None`
-    /// if there is none or nothing was stored yet.
+    /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait
+    /// group, `None` if there is none or nothing was stored yet.
     pub limit: Option<u32>,
 }
 

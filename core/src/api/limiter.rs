@@ -11,9 +11,26 @@ use crate::{Decision, Reservation, Result};
 /// A named rate limiter: a token bucket, computed exactly, by the store's clock.
 ///
 /// # Guarantees
-/// In every window `[a, b]` of store time the admitted cost is at most `burst + rate·(b − a)`, in exact integer
-/// arithmetic ([L1]); under saturating demand at least 99.9 % of it is admitted ([L2]); the same calls at the same
-/// times give the same decisions on every store ([L3]).
+/// In every window `[a, b]` of store time the admitted cost is at most `burst + rate·(b − a)`, in
+/// exact integer arithmetic ([L1]); under saturating demand at least 99.9 % of it is admitted
+/// ([L2]); the same calls at the same times give the same decisions on every store ([L3]).
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// use std::time::Duration;
+///
+/// use stanchion::{LimiterOptions, Quota};
+///
+/// let store = stanchion::connect("memory:").await?;
+/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_minute(50).burst(10)))?;
+/// let decision = calls.allow().await?;
+/// assert!(decision.allowed && decision.remaining == 9);
+/// assert!(!calls.wait_n_for(10, Duration::from_millis(1)).await?, "it would take longer");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// [L1]: crate::contract#l1
 /// [L2]: crate::contract#l2
@@ -21,19 +38,6 @@ use crate::{Decision, Reservation, Result};
 #[async_trait]
 pub trait Limiter: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert_eq!(calls.name(), "partner");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
     /// Takes 1 token if it is there.
@@ -43,31 +47,20 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`allow_n`](Self::allow_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let decision = calls.allow().await?;
-    /// assert!(decision.allowed && decision.remaining == 9);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn allow(&self) -> Result<Decision> {
         self.allow_n(1).await
     }
 
-    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none ([L9]), and is as [`peek`](Self::peek).
+    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none ([L9]), and
+    /// is as [`peek`](Self::peek).
     ///
     /// # Errors
-    /// `InvalidArgument` if the cost is more than the burst: ask for less; `ConfigMismatch` if the store's quota differs and the
-    /// options refuse that: agree on one, or choose another `on_mismatch`; `Unavailable` or `Unknown` if the store does not answer and the
-    /// outage policy is `FailClosed`, or has no share left: after `Unknown` the cost may have been charged. `Unauthorized`,
-    /// `UnsafeStore`, `Unsupported` and `Closed` as of [`Mutex::lock`](crate::Mutex::lock), where they are explained.
+    /// `InvalidArgument` if the cost is more than the burst: ask for less; `ConfigMismatch` if the
+    /// store's quota differs and the options refuse that: agree on one, or choose another
+    /// `on_mismatch`; `Unavailable` or `Unknown` if the store does not answer and the outage policy
+    /// is `FailClosed`, or has no share left: after `Unknown` the cost may have been charged.
+    /// `Unauthorized`, `UnsafeStore`, `Unsupported` and `Closed` as of
+    /// [`Mutex::lock`](crate::Mutex::lock), where they are explained.
     ///
     /// # Cancel safety
     /// A dropped call may have taken the tokens.
@@ -90,62 +83,28 @@ pub trait Limiter: Debug + Send + Sync {
     /// [L9]: crate::contract#l9
     async fn allow_n(&self, cost: u64) -> Result<Decision>;
 
-    /// Reserves 1 token that will be there within `max_wait`; `None`, at once and without cost, if it will not ([L6]).
+    /// Reserves 1 token that will be there within `max_wait`; `None`, at once and without cost, if
+    /// it will not ([L6]).
     ///
     /// # Errors
     /// As [`reserve_n`](Self::reserve_n).
     ///
     /// # Cancel safety
     /// As [`reserve_n`](Self::reserve_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// if let Some(reservation) = calls.reserve(Duration::from_secs(1)).await? {
-    ///     reservation.wait().await;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [L6]: crate::contract#l6
     async fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
         self.reserve_n(1, max_wait).await
     }
 
-    /// Reserves `cost` tokens that will be there within `max_wait`; `None`, at once and without cost, if they will not
-    /// ([L6]).
+    /// Reserves `cost` tokens that will be there within `max_wait`; `None`, at once and without
+    /// cost, if they will not ([L6]).
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
     ///
     /// # Cancel safety
     /// The reservation of a dropped call is cancelled ([L7]).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let Some(reservation) = calls.reserve_n(3, Duration::from_secs(1)).await? else {
-    ///     return Ok(()); // it would take more than a second
-    /// };
-    /// reservation.wait().await;
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [L6]: crate::contract#l6
     /// [L7]: crate::contract#l7
@@ -158,19 +117,6 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`wait_n`](Self::wait_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// calls.wait().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn wait(&self) -> Result<()> {
         self.wait_n(1).await
     }
@@ -183,99 +129,45 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped call cancels its reservation ([L7]).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// calls.wait_n(3).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [L7]: crate::contract#l7
     async fn wait_n(&self, cost: u64) -> Result<()>;
 
-    /// Waits for 1 token, at most `timeout`; `false`, at once and without cost, if it will not be there in time.
+    /// Waits for 1 token, at most `timeout`; `false`, at once and without cost, if it will not be
+    /// there in time.
     ///
     /// # Errors
     /// As [`wait_n_for`](Self::wait_n_for).
     ///
     /// # Cancel safety
     /// As [`wait_n`](Self::wait_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert!(calls.wait_for(Duration::from_secs(1)).await?);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn wait_for(&self, timeout: Duration) -> Result<bool> {
         self.wait_n_for(1, timeout).await
     }
 
-    /// Waits for `cost` tokens, at most `timeout`; `false`, at once and without cost, if they will not be there in time.
+    /// Waits for `cost` tokens, at most `timeout`; `false`, at once and without cost, if they will
+    /// not be there in time.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
     ///
     /// # Cancel safety
     /// As [`wait_n`](Self::wait_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert!(calls.wait_n_for(3, Duration::from_secs(1)).await?);
-    /// assert!(!calls.wait_n_for(10, Duration::from_millis(1)).await?, "it would take longer");
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool>;
 
-    /// Returns the state, without taking tokens. Neither compares nor stores the quota ([C20]): the answer is that of the stored
-    /// quota or, if none is stored, of a full bucket with this handle's.
+    /// Returns the state, without taking tokens. Neither compares nor stores the quota ([C20]): the
+    /// answer is that of the stored quota or, if none is stored, of a full bucket with this
+    /// handle's.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n), without `ConfigMismatch`.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// assert_eq!(calls.peek().await?.remaining, 10);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C20]: crate::contract#c20
     async fn peek(&self) -> Result<Decision> {
         self.allow_n(0).await
     }
 
-    /// Returns the quota in force, in lowest terms: the stored one or, if none is stored, this handle's. Neither compares nor stores it
-    /// ([C20]). No outage policy answers.
+    /// Returns the quota in force, in lowest terms: the stored one or, if none is stored, this
+    /// handle's. Neither compares nor stores it ([C20]). No outage policy answers.
     ///
     /// # Errors
     /// As [`peek`](Self::peek).
@@ -298,24 +190,11 @@ pub trait Limiter: Debug + Send + Sync {
     /// [C20]: crate::contract#c20
     async fn quota(&self) -> Result<ExactQuota>;
 
-    /// Changes the quota for all processes. The tokens in the bucket stay, up to the new burst; reservations keep their times.
+    /// Changes the quota for all processes. The tokens in the bucket stay, up to the new burst;
+    /// reservations keep their times.
     ///
     /// # Errors
     /// `InvalidArgument` if the quota cannot be exact ([L11]); as [`allow_n`](Self::allow_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// calls.set_quota(Quota::per_second(100).burst(20)).await?;
-    /// assert_eq!(calls.peek().await?.limit, 20);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [L11]: crate::contract#l11
     async fn set_quota(&self, quota: Quota) -> Result<()>;
@@ -324,20 +203,5 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// calls.allow_n(10).await?;
-    /// calls.reset().await?;
-    /// assert_eq!(calls.peek().await?.remaining, 10);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn reset(&self) -> Result<()>;
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use crate::limiter::Quota;
 use crate::{OnMismatch, Result};
 
-/// What decides while the store is away ([L10]).
+/// The policy for the time while the store is away ([L10]).
 ///
 /// [L10]: crate::contract#l10
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,9 +16,10 @@ pub enum OutagePolicy {
     FailClosed,
     /// Calls are allowed.
     FailOpen,
-    /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty. For a cost of more than
-    /// its burst the policy is [`FailClosed`](Self::FailClosed). It is kept across outages, for 16,384 names without a handle at most:
-    /// beyond that the longest unused begin empty again.
+    /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty.
+    /// For a cost of more than its burst the policy is [`FailClosed`](Self::FailClosed). It is kept
+    /// across outages, for 16,384 names without a handle at most: beyond that the longest unused
+    /// begin empty again.
     LocalShare(NonZeroU32),
 }
 
@@ -28,9 +29,9 @@ pub enum OutagePolicy {
 pub struct LimiterOptions {
     /// Rate and burst.
     pub quota: Quota,
-    /// What to do if the store's quota differs.
+    /// Reaction if the store's quota differs.
     pub on_mismatch: OnMismatch,
-    /// What decides while the store is away.
+    /// The policy for the time while the store is away.
     pub outage: OutagePolicy,
     /// Whether a refusal is remembered in this process while it holds.
     pub refusal_cache: bool,
@@ -48,7 +49,7 @@ impl LimiterOptions {
         }
     }
 
-    /// Sets what to do if the store's quota differs ([C20]).
+    /// Sets the reaction if the store's quota differs ([C20]).
     ///
     /// [C20]: crate::contract#c20
     #[must_use]
@@ -57,7 +58,7 @@ impl LimiterOptions {
         self
     }
 
-    /// What decides while the store is away ([L10]).
+    /// The policy for the time while the store is away ([L10]).
     ///
     /// [L10]: crate::contract#l10
     #[must_use]
@@ -66,9 +67,10 @@ impl LimiterOptions {
         self
     }
 
-    /// Sets whether a refusal is remembered in this process while it holds, for at most 100 ms (default: yes), so that another
-    /// call for the same cost needs no request. A reset, refund or new quota of another process takes effect within that time,
-    /// one of this process at once. It has no effect on a store in this process.
+    /// Sets whether a refusal is remembered in this process while it holds, for at most 100 ms
+    /// (default: yes), so that another call for the same cost needs no request. A reset, refund or
+    /// new quota of another process takes effect within that time, one of this process at once. It
+    /// has no effect on a store in this process.
     #[must_use]
     pub fn refusal_cache(mut self, refusal_cache: bool) -> Self {
         self.refusal_cache = refusal_cache;

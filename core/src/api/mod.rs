@@ -1,4 +1,5 @@
-//! What users hold: the traits of stores and of what they make, the guards, and the options and answers of their calls.
+//! The user's side: the traits of stores and of their objects, the guards, and the options and
+//! answers of calls.
 
 mod bloom_filter;
 mod bloom_options;

@@ -10,19 +10,20 @@ use crate::{Detached, Inspection, MutexGuard, Result, Ticket};
 /// A named mutex: one holder at a time among all tasks and processes that share the store.
 ///
 /// # Guarantees
-/// From the grant until release, [deadline](MutexGuard::deadline) or loss, whichever is first, no other holder believes
-/// that it holds the name ([M1]). Each grant's fencing token is larger than every earlier one ([M2]), also after the
-/// store lost its data ([M3]). Waiters are served first come, first served, by arrival at the store ([C16]), and are
-/// woken by the store ([C14]).
+/// From the grant until release, [deadline](MutexGuard::deadline) or loss, whichever is first, no
+/// other holder believes that it holds the name ([M1]). Each grant's fencing token is larger than
+/// every earlier one ([M2]), also after the store lost its data ([M3]). Waiters are served first
+/// come, first served, by arrival at the store ([C16]), and are woken by the store ([C14]).
 ///
 /// # What is not guaranteed
-/// No lock stops a paused holder from acting late; only a resource that checks the fencing token does. Faults that the
-/// contract calls unsafe (for example a store that loses acknowledged writes) can break exclusion, never the order of
-/// tokens.
+/// No lock stops a paused holder from acting late; only a resource that checks the fencing token
+/// does. Faults that the contract calls unsafe (for example a store that loses acknowledged writes)
+/// can break exclusion, never the order of tokens.
 ///
 /// # Which one should you use?
-/// A mutex for one holder, a [`Semaphore`](crate::Semaphore) for several, a [`Limiter`](crate::Limiter) for a number *a
-/// second*. The mutex is not re-entrant ([M5]): see [`MutexGuard::reenter`].
+/// A mutex for one holder, a [`Semaphore`](crate::Semaphore) for several, a
+/// [`Limiter`](crate::Limiter) for a number *a second*. The mutex is not re-entrant ([M5]): see
+/// [`MutexGuard::reenter`].
 ///
 /// # Examples
 /// ```
@@ -35,6 +36,7 @@ use crate::{Detached, Inspection, MutexGuard, Result, Ticket};
 /// let guard = mutex.lock().await?;
 /// // The future is dropped at the loss of the lock.
 /// guard.run(async { println!("token {}", guard.fencing_token()) }).await?;
+/// assert!(mutex.try_lock().await?.is_none(), "it is held");
 /// guard.release().await
 /// # }
 /// ```
@@ -48,31 +50,21 @@ use crate::{Detached, Inspection, MutexGuard, Result, Ticket};
 #[async_trait]
 pub trait Mutex: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("invoices/42", Default::default())?;
-    /// assert_eq!(mutex.name(), "invoices/42");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
     /// Locks, waiting in the queue without a time limit, also while the store is away ([C17]).
     ///
     /// # Errors
-    /// Only errors that waiting cannot resolve ([C17]). After each of them nothing is held and nothing is queued.
+    /// Only errors that waiting cannot resolve ([C17]). After each of them nothing is held and
+    /// nothing is queued.
     ///
     /// | kind | why | what to do |
     /// | --- | --- | --- |
-    /// | `Closed` | the store object was closed, one of its steps panicked, or this process is a forked child ([C1]) | connect again |
+    /// | `Closed` | the store object was closed, a step of it panicked, or this process is a forked child ([C1]) | connect again |
     /// | `Overloaded` | the queue has `max_waiters` waiters ([C26]) | shed the work, or call again later |
     /// | `Unauthorized` | the server refuses the credentials, or a right was taken away | have them mended; then call again |
-    /// | `UnsafeStore` | at a reconnect the server turned out to be one that could break exclusion ([C22]) | mend its settings; then call again |
-    /// | `ConfigMismatch` | at a reconnect the namespace turned out to have another layout or mutex mode | use one version and one mode in all processes |
+    /// | `UnsafeStore` | the server of a new connection could break exclusion ([C22]) | mend its settings; then call again |
+    /// | `ConfigMismatch` | the namespace has another layout or mutex mode at a new connection | use one version and one mode in all processes |
     /// | `InvalidArgument` | Postgres in session mode: the options ask for another TTL than the store's; [`Store::mutex`](crate::Store::mutex) returns it | open the mutex with other options |
     /// | `Unsupported` | the server lacks a command, or is too old | use another server |
     /// | `StateLost` | wait groups only ([W6]) | |
@@ -80,20 +72,8 @@ pub trait Mutex: Debug + Send + Sync {
     /// `Unavailable`, `Unknown` and `Timeout` never end this call: it rides outages out.
     ///
     /// # Cancel safety
-    /// Dropped at any await point, it leaves nothing behind: no hold and no place in the queue ([C4]).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// let guard = mutex.lock().await?;
-    /// assert!(guard.is_held());
-    /// drop(guard); // queues the release
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Dropped at any await point, it leaves nothing behind: no hold and no place in the queue
+    /// ([C4]).
     ///
     /// [C1]: crate::contract#c1
     /// [C17]: crate::contract#c17
@@ -103,31 +83,20 @@ pub trait Mutex: Debug + Send + Sync {
     /// [W6]: crate::contract#w6
     async fn lock(&self) -> Result<MutexGuard>;
 
-    /// Locks if there is no holder and no live waiter ([C16]); `None` otherwise. Never waits for other callers.
+    /// Locks if there is no holder and no live waiter ([C16]); `None` otherwise. Never waits for
+    /// other callers.
     ///
     /// # Errors
-    /// Those of [`lock`](Self::lock), and, since this call does not ride outages out:
+    /// As [`lock`](Self::lock), and, since this call does not ride outages out:
     ///
     /// | kind | why | what to do |
     /// | --- | --- | --- |
     /// | `Unavailable` | the store could not be reached within the request's time limit: nothing was done | call again |
-    /// | `Unknown` | the request was sent, and no answer came in time: what it may have locked is released again | call again |
+    /// | `Unknown` | the request was sent, and no answer came in time: a lock that it may have taken is released again | call again |
     /// | `Overloaded` | also: the process has 10,000 calls whose outcome is not known yet ([C28]) | call again when the store is back |
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// let guard = mutex.try_lock().await?.expect("it is free");
-    /// assert!(mutex.try_lock().await?.is_none(), "it is held");
-    /// # guard.release().await
-    /// # }
-    /// ```
     ///
     /// [C16]: crate::contract#c16
     /// [C28]: crate::contract#c28
@@ -136,7 +105,8 @@ pub trait Mutex: Debug + Send + Sync {
     /// Locks, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
-    /// As [`try_lock`](Self::try_lock); `Unknown` if the store's answer was still outstanding at the end of the time.
+    /// As [`try_lock`](Self::try_lock); `Unknown` if the store's answer was still outstanding at
+    /// the end of the time.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
@@ -160,34 +130,18 @@ pub trait Mutex: Debug + Send + Sync {
 
     /// Takes over a detached hold, with a new ticket and the same fencing token ([C24]).
     ///
-    /// The lease and its renewal are those of this handle. A fence still knows the earlier ticket: call its `hand_over` before the
-    /// first write. A call that ends with `Unknown` or is dropped has released the hold or left it detached for its lease, so
-    /// that another call can find it `Lost`.
+    /// The hold gets the lease and the renewal of this handle. A fence still knows the earlier
+    /// ticket: call its `hand_over` before the first write. A call that ends with `Unknown` or is
+    /// dropped has released the hold or left it detached for its lease, so that another call can
+    /// find it `Lost`.
     ///
     /// # Errors
-    /// `Lost` if the hold has expired, another caller was first, or the ticket is a guard's; `InvalidArgument` if it is of
-    /// another object; `Unsupported`; as [`try_lock`](Self::try_lock).
+    /// `Lost` if the hold has expired, another caller was first, or the ticket is a guard's;
+    /// `InvalidArgument` if it is of another object; `Unsupported`; as
+    /// [`try_lock`](Self::try_lock).
     ///
     /// # Cancel safety
     /// A dropped call may have taken the hold over; then the hold is released.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let mutex = store.mutex("upload", Default::default())?;
-    /// let guard = mutex.lock().await?;
-    /// let token = guard.fencing_token();
-    /// let detached = guard.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
-    /// // Later, also in another process:
-    /// let guard = mutex.attach(&detached).await?;
-    /// assert_eq!(guard.fencing_token(), token);
-    /// # guard.release().await
-    /// # }
-    /// ```
     ///
     /// [C24]: crate::contract#c24
     async fn attach(&self, detached: &Detached) -> Result<MutexGuard>;
@@ -200,27 +154,14 @@ pub trait Mutex: Debug + Send + Sync {
     /// # Cancel safety
     /// Dropping the call has no effect.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// let guard = mutex.lock().await?;
-    /// let state = mutex.inspect().await?;
-    /// assert_eq!((state.holders.len(), state.waiters), (1, 0));
-    /// # guard.release().await
-    /// # }
-    /// ```
-    ///
     /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;
 
-    /// Releases the name, whichever process holds it; `true` if there was a holder. Its guard is
-    /// lost ([C9]), and its later calls affect no other holder ([M8]).
+    /// Releases the name, whichever process holds it; `true` if there was a holder. The holder's
+    /// guard is lost ([C9]), and its later calls affect no other holder ([M8]).
     ///
-    /// The call leaves an event of `tracing` with the target `stanchion_core::observe::audit`: the name, how many holds it ended, and who did it, which is
-    /// the label in the options of this handle.
+    /// The call leaves an event of `tracing` with the target `stanchion_core::observe::audit`: the
+    /// name, the number of holds that it ended, and the label in the options of this handle.
     ///
     /// # Errors
     /// As [`try_lock`](Self::try_lock).
@@ -228,29 +169,15 @@ pub trait Mutex: Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped call may have released the name.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// let guard = mutex.lock().await?;
-    /// assert!(mutex.force_unlock().await?);
-    /// guard.lost().await;
-    /// assert!(!guard.is_held());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [C9]: crate::contract#c9
     /// [M8]: crate::contract#m8
     async fn force_unlock(&self) -> Result<bool>;
 
-    /// Releases the name as [`force_unlock`](Self::force_unlock), if this is the ticket of its holder; `true` if it was. A holder that came
-    /// later keeps the name.
+    /// Releases the name as [`force_unlock`](Self::force_unlock), if this is the ticket of its
+    /// holder; `true` if it was. A holder that came later keeps the name.
     ///
-    /// What is *not* guaranteed: where a Postgres session of another process keeps the mutex, its ticket is known after a second only;
-    /// until then the answer is `false`.
+    /// Limitation: where a Postgres session of another process keeps the mutex, its ticket is known
+    /// after a second only; until then the answer is `false`.
     ///
     /// # Errors
     /// As [`try_lock`](Self::try_lock).

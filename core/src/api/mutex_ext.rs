@@ -1,22 +1,23 @@
-//! What every mutex can do beyond its store's part.
+//! Methods of every mutex that need no part of its store.
 
 use std::future::Future;
 
 use super::Mutex;
 use crate::{Error, ErrorKind, FencingToken, Result};
 
-/// Methods of every [`Mutex`] that take closures, which a trait object cannot have. Implemented for all mutexes; not for users
-/// to implement.
+/// Methods of every [`Mutex`] that take closures, which a trait object cannot have. Implemented for
+/// all mutexes; not for users to implement.
 pub trait MutexExt: Mutex {
-    /// Locks, runs the future that `work` makes of the fencing token while the mutex is held, and unlocks.
+    /// Locks, runs the future that `work` makes of the fencing token while the mutex is held, and
+    /// unlocks.
     ///
-    /// The future is dropped at the deadline or at the loss of the lock, whichever comes first ([M4]). Its result is returned only
-    /// if the lock was held until it was done.
+    /// The future is dropped at the deadline or at the loss of the lock, whichever comes first
+    /// ([M4]). Its result is returned only if the lock was held until it was done.
     ///
     /// # Errors
     /// As [`lock`](Mutex::lock) for the wait; `Lost` if the lock was lost before the future was
-    /// done, also where only the release finds that. Where the store does not answer the release,
-    /// the result is returned: the release stays queued ([C12]).
+    /// done, also if only the release shows it. If the store does not answer the release, the
+    /// result is returned: the release stays queued ([C12]).
     ///
     /// # Cancel safety
     /// A dropped call drops the future, leaves the queue and queues the release ([C4], [C12]).

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::{Error, Result, Ttl};
 
-/// What to do if a parameter differs from that in the store ([C20]). A store MUST refuse a choice that it does not know.
+/// The reaction to a parameter that differs from the store's ([C20]). A store MUST refuse a choice
+/// that it does not know.
 ///
 /// [C20]: crate::contract#c20
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -59,8 +60,8 @@ pub fn check_items(count: usize) -> Result<()> {
     Err(Error::invalid_argument(format!("one call has at most 10,000 items, not {count}")))
 }
 
-/// Checks the times that the options of every store have: the time limit of one request ([C17]), and how long the state of
-/// an idle name is kept ([C25]).
+/// Checks the times that the options of every store have: the time limit of one request ([C17]),
+/// and how long the state of an idle name is kept ([C25]).
 ///
 /// # Errors
 /// `InvalidArgument` unless the limit is 1 ms to 1 h and each retention time 1 s to 366 days.
@@ -77,11 +78,13 @@ pub fn check_times(request_timeout: Duration, retention: &[Duration]) -> Result<
     Ok(())
 }
 
-/// Options of every hold of a handle; part of [`MutexOptions`], [`SemaphoreOptions`] and [`WaitGroupOptions`].
+/// Options of every hold of a handle; part of [`MutexOptions`], [`SemaphoreOptions`] and
+/// [`WaitGroupOptions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HoldOptions {
-    /// Lease of a hold, 100 ms to 24 h. `None`: 30 s on a networked store, no lease in this process.
+    /// Lease of a hold, 100 ms to 24 h. `None`: 30 s on a networked store, no lease in this
+    /// process.
     pub ttl: Option<Duration>,
     /// Whether a live guard's lease is renewed.
     pub renew: bool,
@@ -148,7 +151,8 @@ macro_rules! hold_setters {
             self
         }
 
-        /// Sets whether a live guard's lease is renewed (default: yes). Without renewal the hold ends after one TTL.
+        /// Sets whether a live guard's lease is renewed (default: yes). Without renewal the hold
+        /// ends after one TTL.
         #[must_use]
         pub fn renew(mut self, renew: bool) -> Self {
             self.hold.renew = renew;
@@ -169,8 +173,8 @@ macro_rules! hold_setters {
             self
         }
 
-        /// Sets the maximum number of waiters of the name, at least 1; beyond it a call ends at once with `Overloaded`
-        /// ([C26]).
+        /// Sets the maximum number of waiters of the name, at least 1; beyond it a call ends at
+        /// once with `Overloaded` ([C26]).
         ///
         /// [C26]: crate::contract#c26
         #[must_use]
@@ -213,7 +217,7 @@ impl MutexOptions {
 pub struct SemaphoreOptions {
     /// The limit: the number of permits.
     pub permits: u32,
-    /// What to do if the store's limit differs.
+    /// Reaction if the store's limit differs.
     pub on_mismatch: OnMismatch,
     /// Options of every hold.
     pub hold: HoldOptions,
@@ -231,7 +235,7 @@ impl SemaphoreOptions {
 
     hold_setters!();
 
-    /// Sets what to do if the store's limit differs ([C20]).
+    /// Sets the reaction if the store's limit differs ([C20]).
     ///
     /// [C20]: crate::contract#c20
     #[must_use]
@@ -258,7 +262,7 @@ pub struct WaitGroupOptions {
     ///
     /// [W7]: crate::contract#w7
     pub limit: Option<u32>,
-    /// What to do if the store's limit differs.
+    /// Reaction if the store's limit differs.
     pub on_mismatch: OnMismatch,
     /// Options of every hold.
     pub hold: HoldOptions,
@@ -280,7 +284,7 @@ impl WaitGroupOptions {
         self
     }
 
-    /// Sets what to do if the store's limit differs ([C20]).
+    /// Sets the reaction if the store's limit differs ([C20]).
     ///
     /// [C20]: crate::contract#c20
     #[must_use]

@@ -10,14 +10,14 @@ use crate::{Detached, Inspection, Permit, Result, Ticket};
 /// A named counting semaphore.
 ///
 /// # Guarantees
-/// The live permits never exceed the limit, at any instant of store time ([S1]). A request for several is one decision,
-/// all or nothing ([S2]), and is not starved by small ones behind it ([S5]): waiters are served first come, first
-/// served. A dead holder's permits come back once, at the end of its lease ([S3]). Each grant has a fencing token, as
-/// that of a mutex.
+/// The live permits never exceed the limit, at any instant of store time ([S1]). A request for
+/// several is one decision, all or nothing ([S2]), and is not starved by small ones behind it
+/// ([S5]): waiters are served first come, first served. A dead holder's permits come back once, at
+/// the end of its lease ([S3]). Each grant has a fencing token, as that of a mutex.
 ///
 /// # What is not guaranteed
-/// After a [`resize`](Self::resize) to a lower limit, more permits than the limit may be held until enough were
-/// released ([S6]).
+/// After a [`resize`](Self::resize) to a lower limit, more permits than the limit may be held until
+/// enough were released ([S6]).
 ///
 /// # Examples
 /// ```
@@ -41,17 +41,6 @@ use crate::{Detached, Inspection, Permit, Result, Ticket};
 #[async_trait]
 pub trait Semaphore: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// assert_eq!(exports.name(), "exports");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
     /// Takes one permit, waiting without a time limit.
@@ -61,31 +50,22 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire().await?;
-    /// assert!(permit.is_held());
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn acquire(&self) -> Result<Permit> {
         self.acquire_many(1).await
     }
 
-    /// Takes `count` permits together, waiting without a time limit, also while the store is away ([C17]).
+    /// Takes `count` permits together, waiting without a time limit, also while the store is away
+    /// ([C17]).
     ///
     /// # Errors
-    /// Those of [`Mutex::lock`](crate::Mutex::lock), where they are explained; also `InvalidArgument` at once if `count` is zero or more
-    /// than the limit, or later if the limit falls below `count` while the call waits ([C20]): ask for less; and `ConfigMismatch` if
-    /// the store's limit differs and the options refuse that: agree on one, or choose another `on_mismatch`.
+    /// As [`Mutex::lock`](crate::Mutex::lock), which explains them; also `InvalidArgument` at once
+    /// if `count` is zero or more than the limit, or later if the limit falls below `count` while
+    /// the call waits ([C20]): ask for less; and `ConfigMismatch` if the store's limit differs and
+    /// the options refuse that: agree on one, or choose another `on_mismatch`.
     ///
     /// # Cancel safety
-    /// Dropped at any await point, it leaves nothing behind: no permit and no place in the queue ([C4]).
+    /// Dropped at any await point, it leaves nothing behind: no permit and no place in the queue
+    /// ([C4]).
     ///
     /// # Examples
     /// ```
@@ -111,163 +91,78 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let all = exports.acquire_many(3).await?;
-    /// assert!(exports.try_acquire().await?.is_none());
-    /// # all.release().await
-    /// # }
-    /// ```
     async fn try_acquire(&self) -> Result<Option<Permit>> {
         self.try_acquire_many(1).await
     }
 
-    /// Takes `count` permits if they are free and there is no live waiter; `None` otherwise. Never waits for other callers.
+    /// Takes `count` permits if they are free and there is no live waiter; `None` otherwise. Never
+    /// waits for other callers.
     ///
     /// # Errors
-    /// As [`acquire_many`](Self::acquire_many), and, since this call does not ride outages out, `Unavailable`, `Unknown` and
-    /// `Overloaded` as of [`Mutex::try_lock`](crate::Mutex::try_lock).
+    /// As [`acquire_many`](Self::acquire_many), and, since this call does not ride outages out,
+    /// `Unavailable`, `Unknown` and `Overloaded` as of [`Mutex::try_lock`](crate::Mutex::try_lock).
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let two = exports.try_acquire_many(2).await?.expect("they are free");
-    /// assert!(exports.try_acquire_many(2).await?.is_none(), "one is free");
-    /// # two.release().await
-    /// # }
-    /// ```
     async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>>;
 
-    /// Takes one permit, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
+    /// Takes one permit, waiting at most `timeout`; `None` if the time ran out. Zero is one
+    /// attempt.
     ///
     /// # Errors
     /// As [`acquire_many_for`](Self::acquire_many_for).
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire_for(Duration::from_millis(20)).await?;
-    /// assert!(permit.is_some());
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn acquire_for(&self, timeout: Duration) -> Result<Option<Permit>> {
         self.acquire_many_for(1, timeout).await
     }
 
-    /// Takes `count` permits, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
+    /// Takes `count` permits, waiting at most `timeout`; `None` if the time ran out. Zero is one
+    /// attempt.
     ///
     /// # Errors
-    /// As [`try_acquire_many`](Self::try_acquire_many); `Unknown` if the store's answer was still outstanding at
-    /// the end of the time.
+    /// As [`try_acquire_many`](Self::try_acquire_many); `Unknown` if the store's answer was still
+    /// outstanding at the end of the time.
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let all = exports.acquire_many(3).await?;
-    /// let late = exports.acquire_many_for(1, Duration::from_millis(20)).await?;
-    /// assert!(late.is_none());
-    /// # all.release().await
-    /// # }
-    /// ```
     async fn acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>>;
 
-    /// Takes over a detached permit, with a new ticket, the same weight and the same fencing token ([C24]).
+    /// Takes over a detached permit, with a new ticket, the same weight and the same fencing token
+    /// ([C24]).
     ///
-    /// The lease and its renewal are those of this handle. A fence still knows the earlier ticket: call its `hand_over` before the
-    /// first write. A call that ends with `Unknown` or is dropped has released the hold or left it detached for its lease, so
-    /// that another call can find it `Lost`.
+    /// The hold gets the lease and the renewal of this handle. A fence still knows the earlier
+    /// ticket: call its `hand_over` before the first write. A call that ends with `Unknown` or is
+    /// dropped has released the hold or left it detached for its lease, so that another call can
+    /// find it `Lost`.
     ///
     /// # Errors
-    /// `Lost` if it has expired, another caller was first, or the ticket is a guard's; `InvalidArgument` if it is of another
-    /// object; `Unsupported`; as [`try_acquire_many`](Self::try_acquire_many).
+    /// `Lost` if it has expired, another caller was first, or the ticket is a guard's;
+    /// `InvalidArgument` if it is of another object; `Unsupported`; as
+    /// [`try_acquire_many`](Self::try_acquire_many).
     ///
     /// # Cancel safety
     /// A dropped call may have taken the permit over; then the permit is released.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire_many(2).await?;
-    /// let detached = permit.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
-    /// // Later, also in another process:
-    /// let permit = exports.attach(&detached).await?;
-    /// assert_eq!(permit.weight(), 2);
-    /// # permit.release().await
-    /// # }
-    /// ```
-    ///
     /// [C24]: crate::contract#c24
     async fn attach(&self, detached: &Detached) -> Result<Permit>;
 
-    /// Returns the number of free permits at this instant; 0 while more are held than the limit. Neither compares nor stores the
-    /// limit ([C20]): the answer is that of the stored limit or, if none is stored, of this handle's.
+    /// Returns the number of free permits at this instant; 0 while more are held than the limit.
+    /// Neither compares nor stores the limit ([C20]): the answer is that of the stored limit or, if
+    /// none is stored, of this handle's.
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many), without `ConfigMismatch`.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// assert_eq!(exports.available().await?, 3);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [C20]: crate::contract#c20
     async fn available(&self) -> Result<u32>;
 
-    /// Changes the limit for all processes ([S6]): a higher limit wakes waiters; a lower one takes no permit away.
+    /// Changes the limit for all processes ([S6]): a higher limit wakes waiters; a lower one takes
+    /// no permit away.
     ///
     /// # Errors
     /// `InvalidArgument` if zero or too large; as [`try_acquire_many`](Self::try_acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// exports.resize(5).await?;
-    /// assert_eq!(exports.available().await?, 5);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [S6]: crate::contract#s6
     async fn resize(&self, permits: u32) -> Result<()>;
@@ -277,42 +172,17 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire_many(2).await?;
-    /// let state = exports.inspect().await?;
-    /// assert_eq!((state.holders[0].weight, state.limit), (2, Some(3)));
-    /// # permit.release().await
-    /// # }
-    /// ```
-    ///
     /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;
 
-    /// Releases the permits of that ticket; `true` if it held any. Its guard is lost ([C9]).
+    /// Releases the permits of that ticket; `true` if it held any. The holder's guard is lost
+    /// ([C9]).
     ///
-    /// The call leaves an event of `tracing` with the target `stanchion_core::observe::audit`: the name, how many holds it ended, and who did it, which is
-    /// the label in the options of this handle.
+    /// The call leaves an event of `tracing` with the target `stanchion_core::observe::audit`: the
+    /// name, the number of holds that it ended, and the label in the options of this handle.
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
-    /// let permit = exports.acquire().await?;
-    /// assert!(exports.force_release(permit.ticket()).await?);
-    /// permit.lost().await;
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C9]: crate::contract#c9
     async fn force_release(&self, ticket: Ticket) -> Result<bool>;

@@ -1,4 +1,4 @@
-//! What every store can do beyond its own part.
+//! Methods of every store that need no part of its own.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -13,10 +13,11 @@ use crate::{
     Ticket, WaitGroupOptions,
 };
 
-/// Methods of every [`Store`] that need nothing of a store but its own ones. Implemented for all stores; not for users to
-/// implement.
+/// Methods of every [`Store`] that are made of its other methods. Implemented for all stores; not
+/// for users to implement.
 pub trait StoreExt: Store {
-    /// Runs the future that `work` makes, and then [closes](Store::close) the store: after `Ok`, after an error and after a panic.
+    /// Runs the future that `work` makes, and then [closes](Store::close) the store: after `Ok`,
+    /// after an error and after a panic.
     ///
     /// # Errors
     /// The error of the future; otherwise that of `close`.
@@ -95,28 +96,15 @@ pub trait StoreExt: Store {
         Pages::new(self, options)
     }
 
-    /// Returns who holds an object of a kind, and how many wait, as [`Mutex::inspect`](crate::Mutex::inspect) and its like do: for programs that learn of
-    /// names by a [listing](Self::pages). For a kind that has no holders nothing is seen.
+    /// Returns the holders of an object and the number of waiters, as
+    /// [`Mutex::inspect`](crate::Mutex::inspect) does: for programs that learn of names by a
+    /// [listing](Self::pages). The result is empty for a kind that has no holders.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name; otherwise as `inspect`.
     ///
     /// # Cancel safety
     /// Nothing changes.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{Kind, StoreExt};
-    ///
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// let seen = store.inspect(Kind::Mutex, "report").await?;
-    /// assert_eq!(seen.holders[0].ticket, Some(guard.ticket()));
-    /// # Ok(())
-    /// # }
-    /// ```
     fn inspect(&self, kind: Kind, name: &str) -> impl Future<Output = crate::Result<Inspection>> + Send {
         async move {
             match kind {
@@ -128,14 +116,15 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Ends the hold of a mutex or a semaphore that was seen with this ticket, `None` where the
-    /// store did not know it ([C9]); returns whether it was ended. Its guard is lost. `label` says
-    /// in the [audit event](crate::observe::audit) who does it.
+    /// Ends the hold of a mutex or a semaphore that was seen with this ticket, and returns whether
+    /// there was one. The ticket is `None` where the store did not know it. The holder's guard is
+    /// lost ([C9]). `label` names the caller in the [audit event](crate::observe::audit).
     ///
     /// Limitation: without a ticket, a newer holder may be ended instead of the one that was seen.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad name or label; otherwise as [`Mutex::force_unlock`](crate::Mutex::force_unlock).
+    /// `InvalidArgument` for a bad name or label; otherwise as
+    /// [`Mutex::force_unlock`](crate::Mutex::force_unlock).
     ///
     /// # Cancel safety
     /// A dropped call may have ended the hold.
@@ -186,9 +175,9 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Makes a candidate in an election: the holder of the mutex `name` leads. [`Election::run`] stands for election, runs the
-    /// future that `lead` makes of the term's fencing token while it leads, stops it before another candidate leads ([M1]), and
-    /// stands again. No I/O.
+    /// Makes a candidate in an election: the holder of the mutex `name` leads. [`Election::run`]
+    /// stands for election, runs the future that `lead` makes of the term's fencing token while it
+    /// leads, stops it before another candidate leads ([M1]), and stands again. No I/O.
     ///
     /// # Errors
     /// As [`Store::mutex`].
@@ -223,19 +212,22 @@ pub trait StoreExt: Store {
         Ok(Election::new(mutex, options, lead))
     }
 
-    /// Makes a job that runs once in each `period`, 1 ms to 366 days, on one instance of a service. All instances run
-    /// [`PeriodicJob::run`]: the one that leads, as of [`elect`](Self::elect), runs the job; another one takes over when it dies, is cut off, or
-    /// its run fails. Failed runs are repeated at growing intervals. When a run has succeeded, that is noted at the store, so that whoever leads next waits for the rest of the period. No
-    /// I/O.
+    /// Makes a job that runs once in each `period`, 1 ms to 366 days, on one instance of a service.
+    /// All instances run [`PeriodicJob::run`]. The leader, as of [`elect`](Self::elect), runs the
+    /// job; another instance takes over when the leader dies, is cut off, or its run fails. Failed
+    /// runs are repeated at growing intervals. A run that succeeded is noted at the store, so that
+    /// the next leader waits for the rest of the period. No I/O.
     ///
-    /// By the store's clock, at least a period lies between the beginnings of two runs that succeed. A period in which nobody leads is
-    /// left out.
+    /// By the store's clock, at least a period lies between the beginnings of two runs that
+    /// succeed. A period without a leader is left out.
     ///
-    /// What is *not* guaranteed: a run whose instance dies or drops [`run`](PeriodicJob::run) after the run's effects and before the note is repeated, with a larger token, and a store that
-    /// loses its data loses the note: the job is idempotent, or keeps its effects behind a [fence](crate::Fenced). With effects in Postgres,
-    /// a transaction can have both, see the page `jobs` of the guide. Runs do not begin at whole minutes of the clock.
+    /// Limitation: a run is repeated, with a larger token, if its instance dies or drops
+    /// [`run`](PeriodicJob::run) after the effects of the run and before the note, or if the store
+    /// loses the note with its data. So the job has to be idempotent, or keep its effects behind a
+    /// [fence](crate::Fenced). With effects in Postgres, one transaction can have both: see the
+    /// page `jobs` of the guide. Runs do not begin at whole minutes of the clock.
     ///
-    /// The mutex and the limiter `name` are those of the job: use them for nothing else.
+    /// The job owns the mutex and the limiter `name`: use them for nothing else.
     ///
     /// # Errors
     /// `InvalidArgument` for a period out of range; as [`Store::mutex`] and [`Store::limiter`].
@@ -273,22 +265,10 @@ pub trait StoreExt: Store {
         PeriodicJob::new(self, name, period, options, job)
     }
 
-    /// Returns an observer of the election `name`, who is no candidate. No I/O.
+    /// Returns an observer of the election `name`. It is no candidate. No I/O.
     ///
     /// # Errors
     /// As [`Store::mutex`].
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::StoreExt;
-    ///
-    /// assert!(store.observe_election("jobs/leader")?.leader().await?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
     fn observe_election(&self, name: &str) -> crate::Result<ElectionObserver> {
         Ok(ElectionObserver::new(self.mutex(name, ElectionOptions::new().mutex())?))
     }

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 
 use crate::{Detached, Inspection, Member, Result, Ticket};
 
-/// How the members of one generation ended ([W4]). The counts are those of the generation that reached zero last.
+/// How the members of one generation ended ([W4]). The counts are of the generation that reached
+/// zero last.
 ///
 /// [W4]: crate::contract#w4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,18 +24,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns whether every member finished.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// batch.add().await?.done().await?;
-    /// assert!(batch.wait().await?.is_success());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.abandoned == 0 && self.expired == 0
@@ -44,11 +33,12 @@ impl Outcome {
 /// A named wait group: callers add members, and other callers wait until there are none left.
 ///
 /// # Guarantees
-/// [`wait`](Self::wait) returns only if the count was zero at some instant of store time during the call ([W1]). Adding
-/// and finishing are idempotent per ticket ([W2]). A member that died is reported, not ignored ([W4]). The group is
-/// reusable: an `add` after zero opens the next generation, which waiters of the earlier one do not wait for ([W5]). An
-/// absent record is not a count of zero: a handle that has seen the group live returns `StateLost` when its record is
-/// gone ([W6]).
+/// [`wait`](Self::wait) returns only if the count was zero at some instant of store time during the
+/// call ([W1]). Adding and finishing are idempotent per ticket ([W2]). A member that died is
+/// reported, not ignored ([W4]). The group is reusable: an `add` after zero opens the next
+/// generation, which waiters of the earlier one do not wait for ([W5]). An absent record is not a
+/// count of zero: a handle that has seen the group live returns `StateLost` when its record is gone
+/// ([W6]).
 ///
 /// # What is not guaranteed
 /// A process that connects after the store lost the record cannot know that there was one.
@@ -74,39 +64,18 @@ impl Outcome {
 #[async_trait]
 pub trait WaitGroup: Debug + Send + Sync {
     /// Returns the name.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// assert_eq!(batch.name(), "batch 7");
-    /// # Ok(())
-    /// # }
-    /// ```
     fn name(&self) -> &str;
 
-    /// Adds a member; with a limit, waits while the group has as many live members as the limit ([W7]).
+    /// Adds a member; with a limit, waits while the group has as many live members as the limit
+    /// ([W7]).
     ///
     /// # Errors
-    /// Those of [`Mutex::lock`](crate::Mutex::lock), where they are explained; also `ConfigMismatch` if the store's limit differs and
-    /// the options refuse that: agree on one, or choose another `on_mismatch`.
+    /// As [`Mutex::lock`](crate::Mutex::lock), which explains them; also `ConfigMismatch` if the
+    /// store's limit differs and the options refuse that: agree on one, or choose another
+    /// `on_mismatch`.
     ///
     /// # Cancel safety
     /// Dropped at any await point, it leaves nothing behind ([C4]).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let member = batch.add().await?;
-    /// assert_eq!(batch.count().await?, 1);
-    /// # member.done().await
-    /// # }
-    /// ```
     ///
     /// [W7]: crate::contract#w7
     /// [C4]: crate::contract#c4
@@ -115,7 +84,8 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// Adds `count` members together, 1 to 10,000, all or nothing.
     ///
     /// # Errors
-    /// As [`add`](Self::add); `InvalidArgument` if `count` is zero, above 10,000 or more than the limit.
+    /// As [`add`](Self::add); `InvalidArgument` if `count` is zero, above 10,000 or more than the
+    /// limit.
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
@@ -135,80 +105,39 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// ```
     async fn add_many(&self, count: u32) -> Result<Vec<Member>>;
 
-    /// Adds a member if the group has fewer live members than its limit and no call waits to add one; `None` otherwise.
-    /// Never waits for other callers.
+    /// Adds a member if the group has fewer live members than its limit and no call waits to add
+    /// one; `None` otherwise. Never waits for other callers.
     ///
     /// # Errors
     /// As [`add_for`](Self::add_for).
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 8", stanchion::WaitGroupOptions::default().limit(1))?;
-    /// let member = batch.try_add().await?.expect("there is room");
-    /// assert!(batch.try_add().await?.is_none());
-    /// # member.done().await
-    /// # }
-    /// ```
     async fn try_add(&self) -> Result<Option<Member>>;
 
     /// Adds a member, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
-    /// As [`add`](Self::add), and, since this call does not ride outages out, `Unavailable`, `Unknown` and `Overloaded` as of
-    /// [`Mutex::try_lock`](crate::Mutex::try_lock).
+    /// As [`add`](Self::add), and, since this call does not ride outages out, `Unavailable`,
+    /// `Unknown` and `Overloaded` as of [`Mutex::try_lock`](crate::Mutex::try_lock).
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let options = stanchion::WaitGroupOptions::default().limit(1);
-    /// let batch = store.wait_group("batch 8", options)?;
-    /// let member = batch.add().await?;
-    /// assert!(batch.add_for(Duration::from_millis(20)).await?.is_none());
-    /// # member.done().await
-    /// # }
-    /// ```
     async fn add_for(&self, timeout: Duration) -> Result<Option<Member>>;
 
     /// Takes over a detached member, with a new ticket ([C24]).
     ///
-    /// The lease and its renewal are those of this handle. A fence still knows the earlier ticket: call its `hand_over` before the
-    /// first write. A call that ends with `Unknown` or is dropped has released the hold or left it detached for its lease, so
-    /// that another call can find it `Lost`.
+    /// The hold gets the lease and the renewal of this handle. A fence still knows the earlier
+    /// ticket: call its `hand_over` before the first write. A call that ends with `Unknown` or is
+    /// dropped has released the hold or left it detached for its lease, so that another call can
+    /// find it `Lost`.
     ///
     /// # Errors
-    /// `Lost` if it has expired, is done, another caller was first, or the ticket is a guard's; `InvalidArgument` if it is of
-    /// another object; `Unsupported`.
+    /// `Lost` if it has expired, is done, another caller was first, or the ticket is a guard's;
+    /// `InvalidArgument` if it is of another object; `Unsupported`.
     ///
     /// # Cancel safety
     /// A dropped call may have taken the member over; then the member is abandoned.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let detached = batch.add().await?.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
-    /// // Later, also in another process:
-    /// batch.attach(&detached).await?.done().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C24]: crate::contract#c24
     async fn attach(&self, detached: &Detached) -> Result<Member>;
@@ -240,11 +169,13 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// [W2]: crate::contract#w2
     async fn done(&self, ticket: Ticket) -> Result<()>;
 
-    /// Waits until the count is zero, without a time limit; returns at once on an unused group ([W1]).
+    /// Waits until the count is zero, without a time limit; returns at once on an unused group
+    /// ([W1]).
     ///
     /// # Errors
-    /// `StateLost` if this handle has seen the group live and its record is gone ([W6]): find out by other means what was done. Those
-    /// of [`Mutex::lock`](crate::Mutex::lock), where they are explained, without `Overloaded` and `InvalidArgument`.
+    /// `StateLost` if this handle has seen the group live and its record is gone ([W6]): find out
+    /// by other means which work was done. Otherwise as [`Mutex::lock`](crate::Mutex::lock), which
+    /// explains them, without `Overloaded` and `InvalidArgument`.
     ///
     /// # Cancel safety
     /// Dropping the call has no effect.
@@ -266,62 +197,26 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// [W6]: crate::contract#w6
     async fn wait(&self) -> Result<Outcome>;
 
-    /// Waits until the count is zero, at most `timeout`; `None` if the time ran out. Zero looks once.
+    /// Waits until the count is zero, at most `timeout`; `None` if the time ran out. Zero looks
+    /// once.
     ///
     /// # Errors
     /// As [`wait`](Self::wait), and `Unavailable` or `Unknown` if the store does not answer.
     ///
     /// # Cancel safety
     /// As [`wait`](Self::wait).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let member = batch.add().await?;
-    /// assert!(batch.wait_for(Duration::from_millis(20)).await?.is_none());
-    /// # member.done().await
-    /// # }
-    /// ```
     async fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>>;
 
     /// Returns the number of live members.
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// assert_eq!(batch.count().await?, 0);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn count(&self) -> Result<u64>;
 
     /// Returns the members, and the number of calls that wait to add one ([C23]).
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let member = batch.add().await?;
-    /// assert_eq!(batch.inspect().await?.holders.len(), 1);
-    /// # member.done().await
-    /// # }
-    /// ```
     ///
     /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;

@@ -5,16 +5,6 @@ use crate::Result;
 use crate::bloom::Shape;
 
 /// A named Bloom filter, as [`stanchion::BloomFilter`](crate::BloomFilter), for threads.
-///
-/// # Examples
-/// ```
-/// # fn main() -> stanchion::Result<()> {
-/// let store = stanchion::blocking::connect("memory:")?;
-/// let seen = store.bloom_filter("mails", stanchion::BloomOptions::new(10_000, 0.001))?;
-/// assert!(seen.insert(b"1@example.org")?);
-/// # Ok(())
-/// # }
-/// ```
 pub type BloomFilter = Object<dyn crate::BloomFilter>;
 
 impl BloomFilter {
@@ -27,7 +17,7 @@ impl BloomFilter {
     /// Inserts an item; `true` if it is new.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::insert`](crate::BloomFilter::insert); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::insert`](crate::BloomFilter::insert).
     pub fn insert(&self, item: &[u8]) -> Result<bool> {
         self.blocked("insert", self.0.insert(item))
     }
@@ -35,23 +25,23 @@ impl BloomFilter {
     /// Inserts items, and returns for each whether it is new.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::insert_many`](crate::BloomFilter::insert_many); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::insert_many`](crate::BloomFilter::insert_many).
     pub fn insert_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
         self.blocked("insert_many", self.0.insert_many(items))
     }
 
-    /// Returns whether the item was inserted, or is taken for such a one.
+    /// Returns whether the item was inserted, or is a false positive.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::contains`](crate::BloomFilter::contains); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::contains`](crate::BloomFilter::contains).
     pub fn contains(&self, item: &[u8]) -> Result<bool> {
         self.blocked("contains", self.0.contains(item))
     }
 
-    /// Returns for each item what `contains` returns.
+    /// Returns for each item whether it is contained.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::contains_many`](crate::BloomFilter::contains_many); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::contains_many`](crate::BloomFilter::contains_many).
     pub fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
         self.blocked("contains_many", self.0.contains_many(items))
     }
@@ -59,7 +49,7 @@ impl BloomFilter {
     /// Returns an estimate of the number of items.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::len_estimate`](crate::BloomFilter::len_estimate); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::len_estimate`](crate::BloomFilter::len_estimate).
     pub fn len_estimate(&self) -> Result<u64> {
         self.blocked("len_estimate", self.0.len_estimate())
     }
@@ -67,7 +57,7 @@ impl BloomFilter {
     /// Returns the part of the bits that are set.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::fill_ratio`](crate::BloomFilter::fill_ratio); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::fill_ratio`](crate::BloomFilter::fill_ratio).
     pub fn fill_ratio(&self) -> Result<f64> {
         self.blocked("fill_ratio", self.0.fill_ratio())
     }
@@ -75,7 +65,7 @@ impl BloomFilter {
     /// Adds the items of another filter of the same store.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::union_with`](crate::BloomFilter::union_with); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::union_with`](crate::BloomFilter::union_with).
     pub fn union_with(&self, other: &str) -> Result<()> {
         self.blocked("union_with", self.0.union_with(other))
     }
@@ -83,7 +73,7 @@ impl BloomFilter {
     /// Ends items and parameters at once.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::clear`](crate::BloomFilter::clear); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::clear`](crate::BloomFilter::clear).
     pub fn clear(&self) -> Result<()> {
         self.blocked("clear", self.0.clear())
     }
@@ -91,15 +81,15 @@ impl BloomFilter {
     /// Returns the bits and parameters, for another store.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::export`](crate::BloomFilter::export); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::export`](crate::BloomFilter::export).
     pub fn export(&self) -> Result<Vec<u8>> {
         self.blocked("export", self.0.export())
     }
 
-    /// Adds what another store has exported.
+    /// Adds the items of an export.
     ///
     /// # Errors
-    /// As [`stanchion::BloomFilter::import`](crate::BloomFilter::import); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::BloomFilter::import`](crate::BloomFilter::import).
     pub fn import(&self, exported: &[u8]) -> Result<()> {
         self.blocked("import", self.0.import(exported))
     }

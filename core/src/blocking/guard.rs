@@ -14,11 +14,13 @@ pub type MutexGuard = Guard<OfMutex>;
 /// One or more permits of a semaphore, held together.
 pub type Permit = Guard<OfSemaphore>;
 
-/// A member of a wait group. One that is dropped counts as abandoned; call [`done`](Self::done) when the work is done.
+/// A member of a wait group. Call [`done`](Self::done) when the work is done: a dropped member
+/// counts as abandoned.
 pub type Member = Guard<OfWaitGroup>;
 
-/// The guard of a hold: [`MutexGuard`], [`Permit`] and [`Member`] are this type. It is [`stanchion::Guard`](crate::Guard), whose
-/// documentation applies, for threads; [`into_async`](Self::into_async) and `From` change one into the other.
+/// The guard of a hold: [`MutexGuard`], [`Permit`] and [`Member`] are this type. It is
+/// [`stanchion::Guard`](crate::Guard), whose documentation applies, for threads;
+/// [`into_async`](Self::into_async) and `From` change one into the other.
 ///
 /// # Drop
 /// As [`stanchion::Guard`](crate::Guard#drop): queues the release, on any thread.
@@ -50,20 +52,21 @@ impl<K: GuardKind> Guard<K> {
         self.0.is_held()
     }
 
-    /// Returns the time from which on this hold is not live any more, as last renewed; `None` for a hold without a lease.
+    /// Returns the time from which on this hold is not live any more, as last renewed; `None` for a
+    /// hold without a lease.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.0.deadline()
     }
 
-    /// Returns what tells of the loss of the hold.
+    /// Returns a view of the loss of the hold, which can be copied.
     #[must_use]
     pub fn lost(&self) -> Lost<'_> {
         Lost(self.0.hold())
     }
 
-    /// Calls `work`, and returns its result if the hold was live until it returned. A thread cannot be stopped: `work` looks at
-    /// [`Lost`] between its steps.
+    /// Calls `work`, and returns its result if the hold was live until it returned. A thread cannot
+    /// be stopped: `work` looks at [`Lost`] between its steps.
     ///
     /// # Errors
     /// `Lost` if the hold was lost before `work` returned; it does not run if it was lost before.
@@ -79,7 +82,8 @@ impl<K: GuardKind> Guard<K> {
     /// Ends the hold now, and reports whether that succeeded.
     ///
     /// # Errors
-    /// As [`stanchion::Guard::release`](crate::Guard::release); `Unsupported` inside of a polled task, where the release is queued.
+    /// As [`stanchion::Guard::release`](crate::Guard::release); `Unsupported` inside of a polled
+    /// task, where the release is queued.
     pub fn release(self) -> Result<()> {
         let in_operation = self.in_operation("release");
         wait(self.0.release()).map_err(in_operation)
@@ -88,13 +92,14 @@ impl<K: GuardKind> Guard<K> {
     /// Ends renewal, sets the lease a last time, and returns the hold without a guard.
     ///
     /// # Errors
-    /// As [`stanchion::Guard::detach`](crate::Guard::detach); `Unsupported` inside of a polled task, where the hold is released.
+    /// As [`stanchion::Guard::detach`](crate::Guard::detach); `Unsupported` inside of a polled
+    /// task, where the hold is released.
     pub fn detach(self, lease: impl Into<Duration> + Send) -> Result<Detached> {
         let in_operation = self.in_operation("detach");
         wait(self.0.detach(lease)).map_err(in_operation)
     }
 
-    /// Adds what was called to the error of a call that could not wait.
+    /// Adds the operation to the error of a call that could not wait.
     fn in_operation(&self, operation: &'static str) -> impl FnOnce(Error) -> Error + use<K> {
         let backend = self.0.hold().backend();
         move |error| if error.operation().is_some() { error } else { backend.context(operation, error) }
@@ -107,7 +112,8 @@ impl<K: GuardKind> Guard<K> {
 }
 
 impl MutexGuard {
-    /// Returns another guard of the same hold. The last guard that is dropped or released frees the mutex.
+    /// Returns another guard of the same hold. The last guard that is dropped or released frees the
+    /// mutex.
     pub fn reenter(&self) -> Self {
         Self(self.0.reenter())
     }
@@ -125,7 +131,8 @@ impl Member {
     /// Reports the work as finished: the same as [`release`](Self::release).
     ///
     /// # Errors
-    /// As [`release`](Self::release); `Unsupported` inside of a polled task, where the member is abandoned.
+    /// As [`release`](Self::release); `Unsupported` inside of a polled task, where the member is
+    /// abandoned.
     pub fn done(self) -> Result<()> {
         self.release()
     }

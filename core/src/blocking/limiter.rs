@@ -8,26 +8,13 @@ use crate::limiter::ExactQuota;
 use crate::{Decision, Quota, Result, Ticket};
 
 /// A named rate limiter, as [`stanchion::Limiter`](crate::Limiter), for threads.
-///
-/// # Examples
-/// ```
-/// # fn main() -> stanchion::Result<()> {
-/// use stanchion::{LimiterOptions, Quota};
-///
-/// let store = stanchion::blocking::connect("memory:")?;
-/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-/// assert!(calls.allow()?.allowed);
-/// calls.wait()?; // for its turn
-/// # Ok(())
-/// # }
-/// ```
 pub type Limiter = Object<dyn crate::Limiter>;
 
 impl Limiter {
     /// Takes 1 token if it is there.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::allow`](crate::Limiter::allow); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::allow`](crate::Limiter::allow).
     pub fn allow(&self) -> Result<Decision> {
         self.blocked("allow", self.0.allow())
     }
@@ -35,7 +22,7 @@ impl Limiter {
     /// Takes `cost` tokens if they are there.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::allow_n`](crate::Limiter::allow_n); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::allow_n`](crate::Limiter::allow_n).
     pub fn allow_n(&self, cost: u64) -> Result<Decision> {
         self.blocked("allow_n", self.0.allow_n(cost))
     }
@@ -43,7 +30,7 @@ impl Limiter {
     /// Reserves 1 token that will be there within `max_wait`; `None` if it will not.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::reserve`](crate::Limiter::reserve); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::reserve`](crate::Limiter::reserve).
     pub fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
         self.blocked("reserve", self.0.reserve(max_wait)).map(|reserved| reserved.map(Reservation::from))
     }
@@ -51,7 +38,7 @@ impl Limiter {
     /// Reserves `cost` tokens that will be there within `max_wait`; `None` if they will not.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::reserve_n`](crate::Limiter::reserve_n); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::reserve_n`](crate::Limiter::reserve_n).
     pub fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
         self.blocked("reserve_n", self.0.reserve_n(cost, max_wait))
             .map(|reserved| reserved.map(Reservation::from))
@@ -60,7 +47,7 @@ impl Limiter {
     /// Waits for 1 token.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::wait`](crate::Limiter::wait); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::wait`](crate::Limiter::wait).
     pub fn wait(&self) -> Result<()> {
         self.blocked("wait", self.0.wait())
     }
@@ -68,7 +55,7 @@ impl Limiter {
     /// Waits for `cost` tokens.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::wait_n`](crate::Limiter::wait_n); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::wait_n`](crate::Limiter::wait_n).
     pub fn wait_n(&self, cost: u64) -> Result<()> {
         self.blocked("wait_n", self.0.wait_n(cost))
     }
@@ -76,7 +63,7 @@ impl Limiter {
     /// Waits for 1 token, at most `timeout`; `false` if it will not be there in time.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::wait_for`](crate::Limiter::wait_for); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::wait_for`](crate::Limiter::wait_for).
     pub fn wait_for(&self, timeout: Duration) -> Result<bool> {
         self.blocked("wait_for", self.0.wait_for(timeout))
     }
@@ -84,7 +71,7 @@ impl Limiter {
     /// Waits for `cost` tokens, at most `timeout`; `false` if they will not be there in time.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::wait_n_for`](crate::Limiter::wait_n_for); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::wait_n_for`](crate::Limiter::wait_n_for).
     pub fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool> {
         self.blocked("wait_n_for", self.0.wait_n_for(cost, timeout))
     }
@@ -92,7 +79,7 @@ impl Limiter {
     /// Returns the state, without taking tokens.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::peek`](crate::Limiter::peek); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::peek`](crate::Limiter::peek).
     pub fn peek(&self) -> Result<Decision> {
         self.blocked("peek", self.0.peek())
     }
@@ -100,7 +87,7 @@ impl Limiter {
     /// Returns the quota in force.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::quota`](crate::Limiter::quota); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::quota`](crate::Limiter::quota).
     pub fn quota(&self) -> Result<ExactQuota> {
         self.blocked("quota", self.0.quota())
     }
@@ -108,7 +95,7 @@ impl Limiter {
     /// Changes the quota for all processes.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::set_quota`](crate::Limiter::set_quota); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::set_quota`](crate::Limiter::set_quota).
     pub fn set_quota(&self, quota: Quota) -> Result<()> {
         self.blocked("set_quota", self.0.set_quota(quota))
     }
@@ -116,13 +103,14 @@ impl Limiter {
     /// Fills the bucket.
     ///
     /// # Errors
-    /// As [`stanchion::Limiter::reset`](crate::Limiter::reset); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Limiter::reset`](crate::Limiter::reset).
     pub fn reset(&self) -> Result<()> {
         self.blocked("reset", self.0.reset())
     }
 }
 
-/// Tokens of a limiter, reserved for a time in the future, as [`stanchion::Reservation`](crate::Reservation), for threads.
+/// Tokens of a limiter, reserved for a time in the future, as
+/// [`stanchion::Reservation`](crate::Reservation), for threads.
 ///
 /// # Drop
 /// Dropped before it is ready, the reservation is cancelled.
@@ -169,8 +157,8 @@ impl Reservation {
     /// Cancels the reservation and returns the refund, in tokens; 0 once it is ready.
     ///
     /// # Errors
-    /// As [`stanchion::Reservation::cancel`](crate::Reservation::cancel); `Unsupported` inside of a polled task, where the cancel
-    /// is queued.
+    /// As [`stanchion::Reservation::cancel`](crate::Reservation::cancel); `Unsupported` inside of a
+    /// polled task, where the cancel is queued.
     pub fn cancel(self) -> Result<u64> {
         wait(self.0.cancel())
     }

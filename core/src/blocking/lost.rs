@@ -1,4 +1,4 @@
-//! What a closure learns of the loss of its hold.
+//! Shows a closure the loss of its hold.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::waiting::wait;
 use crate::api::guard::Hold;
 use crate::{Error, Result, clock};
 
-/// Tells whether a hold is lost. A closure that [`Guard::run`](super::Guard::run) calls looks at it between its steps, or hands a
-/// copy to a thread that watches it.
+/// Shows whether a hold is lost. A closure that [`Guard::run`](super::Guard::run) calls looks at it
+/// between its steps, or hands a copy to a thread that watches it.
 ///
 /// # Examples
 /// A watching thread looks again and again, since an ordinary end of the work is no loss:
@@ -40,14 +40,16 @@ use crate::{Error, Result, clock};
 pub struct Lost<'a>(pub(super) &'a Hold);
 
 impl Lost<'_> {
-    /// Returns whether the hold is lost, without I/O: `true` exactly from its deadline on ([C10](crate::contract#c10)).
+    /// Returns whether the hold is lost, without I/O: `true` exactly from its deadline on
+    /// ([C10](crate::contract#c10)).
     #[must_use]
     pub fn is_lost(&self) -> bool {
         !self.0.is_held()
     }
 
-    /// Waits until the hold is lost: until its deadline, or until the store reports it ([C9](crate::contract#c9)). While renewals
-    /// succeed that is never: a thread that the holder joins uses [`wait_for`](Self::wait_for).
+    /// Waits until the hold is lost: until its deadline, or until the store reports it
+    /// ([C9](crate::contract#c9)). While renewals succeed that is never: a thread that the holder
+    /// joins uses [`wait_for`](Self::wait_for).
     ///
     /// # Errors
     /// `Unsupported` inside of a polled task.

@@ -6,24 +6,13 @@ use super::{Lost, MutexGuard, Object};
 use crate::{Detached, ErrorKind, FencingToken, Inspection, Result, Ticket};
 
 /// A named mutex, as [`stanchion::Mutex`](crate::Mutex), for threads.
-///
-/// # Examples
-/// ```
-/// # fn main() -> stanchion::Result<()> {
-/// let store = stanchion::blocking::connect("memory:")?;
-/// let mutex = store.mutex("report", Default::default())?;
-/// let guard = mutex.lock()?;
-/// assert!(mutex.try_lock()?.is_none(), "it is held");
-/// guard.release()
-/// # }
-/// ```
 pub type Mutex = Object<dyn crate::Mutex>;
 
 impl Mutex {
     /// Locks, waiting in the queue without a time limit.
     ///
     /// # Errors
-    /// As [`stanchion::Mutex::lock`](crate::Mutex::lock); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Mutex::lock`](crate::Mutex::lock).
     pub fn lock(&self) -> Result<MutexGuard> {
         self.blocked("lock", self.0.lock()).map(MutexGuard::from)
     }
@@ -31,7 +20,7 @@ impl Mutex {
     /// Locks if there is no holder and no live waiter; `None` otherwise.
     ///
     /// # Errors
-    /// As [`stanchion::Mutex::try_lock`](crate::Mutex::try_lock); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Mutex::try_lock`](crate::Mutex::try_lock).
     pub fn try_lock(&self) -> Result<Option<MutexGuard>> {
         self.blocked("try_lock", self.0.try_lock()).map(|guard| guard.map(MutexGuard::from))
     }
@@ -39,17 +28,18 @@ impl Mutex {
     /// Locks, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
-    /// As [`stanchion::Mutex::lock_for`](crate::Mutex::lock_for); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Mutex::lock_for`](crate::Mutex::lock_for).
     pub fn lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
         self.blocked("lock_for", self.0.lock_for(timeout)).map(|guard| guard.map(MutexGuard::from))
     }
 
-    /// Locks, calls `work` with the fencing token and with what tells of a loss, and unlocks. The result is returned if the mutex
-    /// was held until `work` returned.
+    /// Locks, calls `work` with the fencing token and a [`Lost`], and unlocks. The result is
+    /// returned if the mutex was held until `work` returned.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock) for the wait; `Lost` if the lock was lost before `work` returned, also where only the release tells.
-    /// Where the store does not answer the release, the result is returned: the release stays queued.
+    /// As [`lock`](Self::lock) for the wait; `Lost` if the lock was lost before `work` returned,
+    /// also if only the release shows it. If the store does not answer the release, the result is
+    /// returned: the release stays queued.
     ///
     /// # Examples
     /// ```
@@ -77,7 +67,7 @@ impl Mutex {
     /// Takes over a detached hold.
     ///
     /// # Errors
-    /// As [`stanchion::Mutex::attach`](crate::Mutex::attach); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Mutex::attach`](crate::Mutex::attach).
     pub fn attach(&self, detached: &Detached) -> Result<MutexGuard> {
         self.blocked("attach", self.0.attach(detached)).map(MutexGuard::from)
     }
@@ -85,15 +75,15 @@ impl Mutex {
     /// Returns the holder and the number of waiters.
     ///
     /// # Errors
-    /// As [`stanchion::Mutex::inspect`](crate::Mutex::inspect); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Mutex::inspect`](crate::Mutex::inspect).
     pub fn inspect(&self) -> Result<Inspection> {
         self.blocked("inspect", self.0.inspect())
     }
 
-    /// Frees the mutex by force; `true` if somebody held it.
+    /// Frees the mutex by force; `true` if it was held.
     ///
     /// # Errors
-    /// As [`stanchion::Mutex::force_unlock`](crate::Mutex::force_unlock); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Mutex::force_unlock`](crate::Mutex::force_unlock).
     pub fn force_unlock(&self) -> Result<bool> {
         self.blocked("force_unlock", self.0.force_unlock())
     }
@@ -101,8 +91,7 @@ impl Mutex {
     /// Frees the mutex by force if this is its holder's ticket; `true` if it was.
     ///
     /// # Errors
-    /// As [`stanchion::Mutex::force_unlock_of`](crate::Mutex::force_unlock_of); `Unsupported` if it would have to wait inside of a polled
-    /// task.
+    /// As [`stanchion::Mutex::force_unlock_of`](crate::Mutex::force_unlock_of).
     pub fn force_unlock_of(&self, ticket: Ticket) -> Result<bool> {
         self.blocked("force_unlock_of", self.0.force_unlock_of(ticket))
     }

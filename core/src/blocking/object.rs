@@ -1,4 +1,4 @@
-//! What the objects of threads have in common.
+//! The common part of the objects of threads.
 
 use std::fmt;
 use std::future::Future;
@@ -7,9 +7,11 @@ use std::sync::Arc;
 use super::waiting::wait_in;
 use crate::Result;
 
-/// An object of a store for threads: [`Mutex`](super::Mutex), [`Semaphore`](super::Semaphore), [`WaitGroup`](super::WaitGroup),
-/// [`Limiter`](super::Limiter) and, with the feature `bloom`, `BloomFilter` are this type over the traits of tasks. Clones are the same
-/// object.
+/// An object of a store for threads: [`Mutex`](super::Mutex), [`Semaphore`](super::Semaphore),
+/// [`WaitGroup`](super::WaitGroup), [`Limiter`](super::Limiter) and, with the feature `bloom`,
+/// `BloomFilter` are this type over the traits of tasks. Clones are the same object. A call that
+/// would have to wait inside of a polled task ends with `Unsupported`: see [where calls may be
+/// made](crate::blocking#where-calls-may-be-made).
 pub struct Object<T: ?Sized>(pub(super) Arc<T>);
 
 /// The traits of tasks. Sealed: there are no others.

@@ -12,9 +12,11 @@ use crate::{
     MutexOptions, Result, SemaphoreOptions, Stats, WaitGroupOptions,
 };
 
-/// A store, as [`stanchion::Store`](crate::Store), for threads. Clones are the same store object.
+/// A store, as [`stanchion::Store`](crate::Store), for threads. Clones are the same store object. A
+/// call that would have to wait inside of a polled task ends with `Unsupported`.
 ///
-/// `From` makes one of an `Arc` of any store; both faces of it share the connections and the queues.
+/// `From` makes one of an `Arc` of any store; both faces of it share the connections and the
+/// queues.
 ///
 /// # Examples
 /// ```
@@ -73,11 +75,12 @@ impl Store {
         self.0.bloom_filter(name, options).map(BloomFilter::from)
     }
 
-    /// Makes a job that runs once in each `period`, 1 ms to 366 days, on one instance of a service, as
-    /// [`StoreExt::every`](crate::StoreExt::every), whose documentation applies. All instances call
-    /// [`PeriodicJob::run`] in a thread of their own. No I/O.
+    /// Makes a job that runs once in each `period`, 1 ms to 366 days, on one instance of a service,
+    /// as [`StoreExt::every`](crate::StoreExt::every), whose documentation applies. All instances
+    /// call [`PeriodicJob::run`] in a thread of their own. No I/O.
     ///
-    /// The job is called with the fencing token and with what tells of a loss, at which it stops: a thread cannot be stopped.
+    /// The job gets the fencing token and a [`Lost`]. It has to stop at a loss by itself: a thread
+    /// cannot be stopped.
     ///
     /// # Errors
     /// As [`StoreExt::every`](crate::StoreExt::every).
@@ -121,7 +124,7 @@ impl Store {
     /// Returns the store's view of another namespace.
     ///
     /// # Errors
-    /// As [`stanchion::Store::namespace`](crate::Store::namespace); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Store::namespace`](crate::Store::namespace).
     pub fn namespace(&self, namespace: &str) -> Result<Self> {
         self.blocked("namespace", self.0.namespace(namespace)).map(Self)
     }
@@ -129,18 +132,18 @@ impl Store {
     /// Returns a page of the names that have state.
     ///
     /// # Errors
-    /// As [`stanchion::Store::list`](crate::Store::list); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Store::list`](crate::Store::list).
     pub fn list(&self, options: ListOptions) -> Result<ListPage> {
         self.blocked("list", self.0.list(options))
     }
 
-    /// Returns what this store offers.
+    /// Returns the capabilities of this store.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
     }
 
-    /// Returns what this store object does at the moment, without I/O.
+    /// Returns the present figures of this store object, without I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.0.stats()
@@ -149,21 +152,23 @@ impl Store {
     /// Makes one round trip to the store.
     ///
     /// # Errors
-    /// As [`stanchion::Store::ping`](crate::Store::ping); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::Store::ping`](crate::Store::ping).
     pub fn ping(&self) -> Result<()> {
         self.blocked("ping", self.0.ping())
     }
 
-    /// Closes the store object: refuses new calls, tells live guards that they are lost, and waits until all releases are sent.
+    /// Closes the store object: refuses new calls, makes live guards lost, and waits until all
+    /// releases are sent.
     ///
     /// # Errors
-    /// As [`stanchion::Store::close`](crate::Store::close); `Unsupported` inside of a polled task, where the store object is
-    /// closed and the releases go on.
+    /// As [`stanchion::Store::close`](crate::Store::close); `Unsupported` inside of a polled task,
+    /// where the store object is closed and the releases go on.
     pub fn close(&self) -> Result<()> {
         self.blocked("close", self.0.close())
     }
 
-    /// Sends what dropped guards and calls have queued, for `timeout` at most, and leaves the store open.
+    /// Sends the queued releases of dropped guards and calls, for `timeout` at most, and leaves the
+    /// store open.
     ///
     /// # Errors
     /// As [`stanchion::Store::drain_blocking`](crate::Store::drain_blocking).
@@ -200,7 +205,7 @@ impl Store {
     }
 }
 
-/// Closes a store whose scope did not end well.
+/// Closes a store whose scope ended with an error or a panic.
 struct Closing<'a>(&'a Store);
 
 impl Drop for Closing<'_> {

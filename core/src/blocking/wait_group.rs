@@ -27,7 +27,7 @@ impl WaitGroup {
     /// Adds a member; with a limit, waits while the group has as many live members as the limit.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::add`](crate::WaitGroup::add); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::add`](crate::WaitGroup::add).
     pub fn add(&self) -> Result<Member> {
         self.blocked("add", self.0.add()).map(Member::from)
     }
@@ -35,7 +35,7 @@ impl WaitGroup {
     /// Adds a member if there is room and no call waits to add one; `None` otherwise.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::try_add`](crate::WaitGroup::try_add); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::try_add`](crate::WaitGroup::try_add).
     pub fn try_add(&self) -> Result<Option<Member>> {
         self.blocked("try_add", self.0.try_add()).map(|member| member.map(Member::from))
     }
@@ -43,7 +43,7 @@ impl WaitGroup {
     /// Adds `count` members together, 1 to 10,000, all or nothing.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::add_many`](crate::WaitGroup::add_many); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::add_many`](crate::WaitGroup::add_many).
     pub fn add_many(&self, count: u32) -> Result<Vec<Member>> {
         self.blocked("add_many", self.0.add_many(count))
             .map(|members| members.into_iter().map(Member::from).collect())
@@ -52,7 +52,7 @@ impl WaitGroup {
     /// Adds a member, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::add_for`](crate::WaitGroup::add_for); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::add_for`](crate::WaitGroup::add_for).
     pub fn add_for(&self, timeout: Duration) -> Result<Option<Member>> {
         self.blocked("add_for", self.0.add_for(timeout)).map(|member| member.map(Member::from))
     }
@@ -60,7 +60,7 @@ impl WaitGroup {
     /// Takes over a detached member.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::attach`](crate::WaitGroup::attach); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::attach`](crate::WaitGroup::attach).
     pub fn attach(&self, detached: &Detached) -> Result<Member> {
         self.blocked("attach", self.0.attach(detached)).map(Member::from)
     }
@@ -68,7 +68,7 @@ impl WaitGroup {
     /// Finishes the member of that ticket, from any process.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::done`](crate::WaitGroup::done); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::done`](crate::WaitGroup::done).
     pub fn done(&self, ticket: Ticket) -> Result<()> {
         self.blocked("done", self.0.done(ticket))
     }
@@ -76,15 +76,16 @@ impl WaitGroup {
     /// Waits until the count is zero, without a time limit.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::wait`](crate::WaitGroup::wait); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::wait`](crate::WaitGroup::wait).
     pub fn wait(&self) -> Result<Outcome> {
         self.blocked("wait", self.0.wait())
     }
 
-    /// Waits until the count is zero, at most `timeout`; `None` if the time ran out. Zero looks once.
+    /// Waits until the count is zero, at most `timeout`; `None` if the time ran out. Zero looks
+    /// once.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::wait_for`](crate::WaitGroup::wait_for); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::wait_for`](crate::WaitGroup::wait_for).
     pub fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>> {
         self.blocked("wait_for", self.0.wait_for(timeout))
     }
@@ -92,7 +93,7 @@ impl WaitGroup {
     /// Returns the number of live members.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::count`](crate::WaitGroup::count); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::count`](crate::WaitGroup::count).
     pub fn count(&self) -> Result<u64> {
         self.blocked("count", self.0.count())
     }
@@ -100,7 +101,7 @@ impl WaitGroup {
     /// Returns the members, and the number of calls that wait to add one.
     ///
     /// # Errors
-    /// As [`stanchion::WaitGroup::inspect`](crate::WaitGroup::inspect); `Unsupported` if it would have to wait inside of a polled task.
+    /// As [`stanchion::WaitGroup::inspect`](crate::WaitGroup::inspect).
     pub fn inspect(&self) -> Result<Inspection> {
         self.blocked("inspect", self.0.inspect())
     }

@@ -28,9 +28,10 @@ impl Wake for Parked {
     }
 }
 
-/// For authors of stores whose calls do something when they are first polled, and are not driven by the engine: whether a call that
-/// is polled now is one of the blocking face that will be refused, since it would have to wait inside of a polled task, or in a
-/// destructor of a thread that ends. It must do nothing then, and be `Pending`.
+/// For authors of stores whose calls act when they are first polled, and are not driven by the
+/// engine. Returns whether the call that is polled now will be refused: it is one of the blocking
+/// face, and would have to wait inside of a polled task, or in a destructor of a thread that ends.
+/// Such a call must do nothing and be `Pending`.
 #[must_use]
 pub fn is_refused() -> bool {
     BlockedThread::is_refused()
@@ -51,7 +52,8 @@ pub(super) fn refused() -> Result<()> {
     Ok(())
 }
 
-/// As [`wait`], for a call of that operation: an error that says that it could not wait has no operation of its own.
+/// As [`wait`], for a call of that operation: the error of a call that could not wait has no
+/// operation of its own.
 pub(super) fn wait_in<T>(
     operation: &'static str,
     store: &'static str,

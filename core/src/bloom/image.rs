@@ -45,7 +45,8 @@ pub fn begin_image(shape: &Shape) -> Result<Vec<u8>> {
 /// The shape of exported bytes, and their bits.
 ///
 /// # Errors
-/// `InvalidArgument` if they are no export, or not a whole one; `ConfigMismatch` for another version of the layout.
+/// `InvalidArgument` if they are no export, or not a whole one; `ConfigMismatch` for another
+/// version of the layout.
 pub fn open(exported: &[u8]) -> Result<(Shape, &[u8])> {
     let foreign = || Error::invalid_argument("these bytes are no exported Bloom filter");
     let (header, bits) = exported.split_first_chunk::<HEADER_BYTES>().ok_or_else(foreign)?;

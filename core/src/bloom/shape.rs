@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::{Error, Result};
 
-/// What the layout of a filter depends on. Two filters of equal shape have the same bits for the same items.
+/// The sizes that fix the layout of a filter. Two filters of equal shape have the same bits for the
+/// same items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     capacity: u64,
@@ -50,7 +51,8 @@ impl Shape {
     /// The shape that a store or an export holds.
     ///
     /// # Errors
-    /// `InvalidArgument` if it cannot be one: a number out of its range, or bits that are no multiple of 64.
+    /// `InvalidArgument` if it cannot be one: a number out of its range, or bits that are no
+    /// multiple of 64.
     pub fn stored(capacity: u64, rate_bits: u64, bits: u64, hashes: u32) -> Result<Self> {
         check(capacity, f64::from_bits(rate_bits))?;
         let possible = (64..=Self::MAX_BITS).contains(&bits) && bits.is_multiple_of(64);
@@ -67,7 +69,7 @@ impl Shape {
         self.capacity
     }
 
-    /// The false-positive rate with so many items in it.
+    /// The false-positive rate with a number of items in it.
     #[must_use]
     pub fn false_positive_rate(&self) -> f64 {
         f64::from_bits(self.rate_bits)
@@ -103,8 +105,9 @@ impl Shape {
         to_f64(bits_set.min(self.bits)) / to_f64(self.bits)
     }
 
-    /// How many different items were inserted, estimated by the bits that are set: `−m/k·ln(1 − X/m)` (Swamidass and
-    /// Baldi 2007). A filter of which every bit is set counts as one with a single bit left.
+    /// How many different items were inserted, estimated by the bits that are set: `−m/k·ln(1 −
+    /// X/m)` (Swamidass and Baldi 2007). A filter of which every bit is set counts as one with a
+    /// single bit left.
     #[must_use]
     pub fn len_estimate(&self, bits_set: u64) -> u64 {
         let (bits, unset) = (to_f64(self.bits), to_f64(self.bits.saturating_sub(bits_set).max(1)));
@@ -132,8 +135,8 @@ fn check(capacity: u64, rate: f64) -> Result<()> {
     Ok(())
 }
 
-/// The natural logarithm of a normal number, the same to the last bit on every platform: the standard library's is the
-/// platform's. `ln(2ᵉ·y) = e·ln 2 + 2·artanh((y − 1)/(y + 1))`.
+/// The natural logarithm of a normal number, the same to the last bit on every platform: the
+/// standard library's is the platform's. `ln(2ᵉ·y) = e·ln 2 + 2·artanh((y − 1)/(y + 1))`.
 fn ln(x: f64) -> f64 {
     const FRACTION: u64 = (1 << 52) - 1;
     let exponent = i32::try_from(x.to_bits() >> 52).map_or(0, |biased| biased - 1023);

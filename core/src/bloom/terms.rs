@@ -1,18 +1,19 @@
-//! What the makers of a filter have to agree on.
+//! The parameters that the makers of a filter have to agree on.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::Shape;
 
-/// The parameters of a filter ([B5]): those of its first insert are in force until it ends.
+/// The parameters of a filter ([B5]). The first insert sets them, until the filter ends.
 ///
 /// [B5]: crate::contract#b5
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FilterTerms {
     /// Its shape.
     pub shape: Shape,
-    /// How long it lives, counted from its first insert, in whole milliseconds; `None` until it is cleared.
+    /// How long it lives, counted from its first insert, in whole milliseconds; `None` until it is
+    /// cleared.
     pub ttl: Option<Duration>,
 }
 

@@ -13,7 +13,8 @@ use super::{ElectionHandle, ElectionOptions};
 use crate::clock::sleep;
 use crate::{ErrorKind, FencingToken, Mutex, MutexGuard, Result};
 
-/// A candidate in an election, made by [`StoreExt::elect`](crate::StoreExt::elect). It does nothing until [`run`](Self::run).
+/// A candidate in an election, made by [`StoreExt::elect`](crate::StoreExt::elect). It does nothing
+/// until [`run`](Self::run).
 #[must_use = "a candidate stands for election only while `run` is polled"]
 pub struct Election<F> {
     mutex: Arc<dyn Mutex>,
@@ -22,7 +23,7 @@ pub struct Election<F> {
     shared: Arc<Shared>,
 }
 
-/// What a candidate and its handles share.
+/// State that a candidate and its handles share.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// The guard of the term, while this candidate leads.
@@ -32,7 +33,7 @@ pub(super) struct Shared {
     finishing: watch::Sender<bool>,
 }
 
-/// What handles have asked for.
+/// Orders that handles have given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Orders {
     /// Number of calls of `step_down`.
@@ -75,16 +76,19 @@ impl<F> Election<F> {
         }
     }
 
-    /// Stands for election until [`withdraw`](ElectionHandle::withdraw): waits in the queue of candidates, leads, and stands again.
+    /// Stands for election until [`withdraw`](ElectionHandle::withdraw): waits in the queue of
+    /// candidates, leads, and stands again.
     ///
-    /// The future of a term is dropped at the end of its lease or when its loss is known, whichever is first, so that it takes no
-    /// step while another candidate leads ([M1], [M4]). What the leader writes outside needs the term's fencing token all the
-    /// same: a request that has left is on its way. A term that ends by itself is followed by a pause, so that a `lead` that ends
-    /// at once does not spin.
+    /// The future of a term is dropped at the end of its lease or when its loss is known, whichever
+    /// is first, so that it takes no step while another candidate leads ([M1], [M4]). Writes to
+    /// other systems need the term's fencing token all the same: a request that has left is on its
+    /// way. A term that ends by itself is followed by a pause, so that a `lead` that ends at once
+    /// does not spin.
     ///
     /// # Errors
-    /// Errors that standing again does not solve: `Unauthorized`, `ConfigMismatch`, `UnsafeStore`, `Overloaded`, `Closed`. Outages
-    /// are waited for. Each but `Closed` is told by an event, too.
+    /// Errors that standing again does not solve: `Unauthorized`, `ConfigMismatch`, `UnsafeStore`,
+    /// `Overloaded`, `Closed`. Outages are waited for. Each error but `Closed` is logged by an
+    /// event, too.
     ///
     /// # Panics
     /// If `lead` or its future panics; the term has ended then.
@@ -111,31 +115,19 @@ impl<F> Election<F> {
         candidate.stand().await
     }
 
-    /// Stands for election while `work` runs, such as the server of the same program (axum's `serve(…)` as it is): as
-    /// [`run`](Self::run), in one task with it. When `work` is done, withdraws, and returns what it returned. Where the candidacy ends
-    /// before `work`, since its handle withdrew or the store was closed, `work` goes on.
+    /// Stands for election while `work` runs, such as the server of the same program (axum's
+    /// `serve(…)` as it is): as [`run`](Self::run), in one task with it. When `work` is done,
+    /// withdraws, and returns its result. If the candidacy ends before `work`, since its handle
+    /// withdrew or the store was closed, `work` goes on.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run) but `Closed`; `work` is dropped then.
+    /// As [`run`](Self::run), without `Closed`; `work` is dropped then.
     ///
     /// # Panics
     /// As [`run`](Self::run).
     ///
     /// # Cancel safety
     /// As [`run`](Self::run).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), async |token| println!("leads with {token}"))?;
-    /// assert_eq!(election.run_while(async { "served" }).await?, "served");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn run_while<W, S>(self, work: S) -> Result<S::Output>
     where
         F: FnMut(FencingToken) -> W,
@@ -146,8 +138,8 @@ impl<F> Election<F> {
         while_running(self.run(), handle, work).await
     }
 
-    /// As [`run`](Self::run), until a term returns an error. An error that ends it is told by an event, since a spawned candidate has nobody who
-    /// reads its result.
+    /// As [`run`](Self::run), until a term returns an error. An error that ends it is logged by an
+    /// event, since nobody reads the result of a spawned candidate.
     pub(super) async fn stand<W>(self) -> Result<()>
     where
         F: FnMut(&Arc<MutexGuard>) -> W,
@@ -210,7 +202,7 @@ impl<F> Election<F> {
             "leads"
         );
         let guard = Arc::new(guard);
-        // Before a handle can see this term: what it orders then is for this term.
+        // Before a handle can see this term: its orders from then on are for this term.
         let steps_down = orders.borrow_and_update().steps_down;
         *self.shared.term() = Arc::downgrade(&guard);
         let (end, led) = tokio::select! {
@@ -238,9 +230,11 @@ impl<F> Election<F> {
             },
             "leads no more"
         );
-        // A handle that looks at this moment has the guard, and drops it at once, which queues the release.
+        // A handle that looks at this moment has the guard, and drops it at once, which queues the
+        // release.
         if let Some(guard) = Arc::into_inner(guard) {
-            // After an error the release is under way, or the term was lost as it ended: the next candidate leads either way.
+            // After an error the release is under way, or the term was lost as it ended: the next
+            // candidate leads either way.
             let _ = guard.release().await;
         }
         led.map(|()| end)
@@ -258,7 +252,7 @@ pub(super) async fn while_running<S: IntoFuture>(
         biased;
         done = &mut work => {
             handle.withdraw();
-            // Nobody waits for its errors any more; the events tell them.
+            // Nobody waits for its errors any more; the events log them.
             drop(candidacy.await);
             Ok(done)
         }
@@ -278,7 +272,8 @@ impl<F> fmt::Debug for Election<F> {
     }
 }
 
-/// Steps of a term that [`step_down`](ElectionHandle::step_down) and [`withdraw`](ElectionHandle::withdraw) wait for.
+/// Steps of a term that [`step_down`](ElectionHandle::step_down) and
+/// [`withdraw`](ElectionHandle::withdraw) wait for.
 #[derive(Clone)]
 pub(super) struct Finishing(Arc<Shared>);
 
@@ -301,7 +296,8 @@ impl Finishing {
 }
 
 impl Shared {
-    /// Resolves when a handle has ordered the end of this term, and the term is at no step that this waits for.
+    /// Resolves when a handle has ordered the end of this term, and the term is at no step that
+    /// this waits for.
     async fn ordered_to_end(&self, orders: &mut watch::Receiver<Orders>, steps_down: u64) {
         ordered(orders, |now| now.withdrawn || now.steps_down != steps_down).await;
         drop(self.finishing.subscribe().wait_for(|finishing| !finishing).await);
@@ -328,7 +324,8 @@ type MutexGuardOfTerm<'a> = std::sync::MutexGuard<'a, Weak<MutexGuard>>;
 
 /// Waits for the pause after a term.
 async fn paused(pause: Duration) {
-    // On the memory store no step of a term need wait: other tasks have their turn here, also without a pause.
+    // On the memory store no step of a term need wait: other tasks have their turn here, also
+    // without a pause.
     yield_now().await;
     sleep(pause).await;
 }

@@ -6,7 +6,7 @@ use super::ElectionObserver;
 use super::candidate::Shared;
 use crate::Mutex;
 
-/// A handle of a candidate. Clones are handles of the same one.
+/// A handle of a candidate. Clones are handles of the same candidate.
 #[derive(Clone, Debug)]
 pub struct ElectionHandle {
     shared: Arc<Shared>,
@@ -20,44 +20,19 @@ impl ElectionHandle {
 
     /// Returns whether this candidate leads, without I/O; `false` from the end of its lease on, as
     /// [`Guard::is_held`](crate::Guard::is_held).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// assert!(!election.handle().is_leader(), "it does not stand yet");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.shared.is_leading()
     }
 
-    /// Ends this candidate's term, if it leads: the future of the term is dropped, another candidate leads, and this one stands
-    /// again after its pause.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// election.handle().step_down(); // without effect: it does not lead
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Ends this candidate's term, if it leads: the future of the term is dropped, another
+    /// candidate leads, and this one stands again after its pause.
     pub fn step_down(&self) {
         self.shared.step_down();
     }
 
-    /// Ends this candidate's term, if it leads, and its candidacy: [`Election::run`](super::Election::run) returns.
+    /// Ends this candidate's term, if it leads, and its candidacy:
+    /// [`Election::run`](super::Election::run) returns.
     ///
     /// # Examples
     /// ```
@@ -75,20 +50,7 @@ impl ElectionHandle {
         self.shared.withdraw();
     }
 
-    /// Returns an observer of this election, who sees who leads.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::{ElectionOptions, StoreExt};
-    ///
-    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
-    /// assert!(election.handle().observe().leader().await?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns an observer of this election.
     #[must_use]
     pub fn observe(&self) -> ElectionObserver {
         self.observer.clone()

@@ -1,9 +1,9 @@
-//! What a run of a periodic job returns.
+//! The result of a run of a periodic job.
 
 use std::fmt;
 
-/// What a run of a [`PeriodicJob`](super::PeriodicJob) returns: `()`, or a `Result<(), E>` whose errors can be printed. A run that returns an
-/// error has failed, and is repeated.
+/// The result of a run of a [`PeriodicJob`](super::PeriodicJob): `()`, or a `Result<(), E>` whose
+/// errors can be printed. A run that returns an error has failed, and is repeated.
 pub trait JobResult: sealed::Sealed {
     /// Returns the text of the error, if the run has failed.
     #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Who leads, as the store says it.
+//! The present leader of an election, as the store shows it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,18 +15,19 @@ use crate::{FencingToken, Holder, Mutex, Result};
 /// Interval of the questions of [`ElectionObserver::changes`].
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The candidate who leads.
+/// The candidate that leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
     /// The label in its options.
     pub label: Option<String>,
-    /// The fencing token of its term. `None`, as the label, during the first second of a term that a Postgres session of another
-    /// process keeps.
+    /// The fencing token of its term. `None`, as the label, during the first second of a term that
+    /// a Postgres session of another process keeps.
     pub token: Option<FencingToken>,
 }
 
-/// Sees who leads, by questions to the store. Made by [`StoreExt::observe_election`](crate::StoreExt::observe_election) or
+/// Observes an election by questions to the store. Made by
+/// [`StoreExt::observe_election`](crate::StoreExt::observe_election) or
 /// [`ElectionHandle::observe`](super::ElectionHandle::observe).
 #[derive(Clone, Debug)]
 pub struct ElectionObserver {
@@ -38,7 +39,7 @@ impl ElectionObserver {
         Self { mutex }
     }
 
-    /// Returns who leads at this instant; `None` if nobody does.
+    /// Returns the leader of this instant; `None` if there is none.
     ///
     /// # Errors
     /// As [`Mutex::inspect`].
@@ -64,31 +65,18 @@ impl ElectionObserver {
         Ok(holder.map(|Holder { label, token, .. }| Leader { label, token }))
     }
 
-    /// Returns a stream of who leads: the present leader first, then each change that a question a second sees. A term that
-    /// began and ended between two questions is not seen.
+    /// Returns a stream of leaders: the present one first, then each change that one question a
+    /// second sees. A term that began and ended between two questions is not seen.
     ///
-    /// An error says that the store could not tell, once for each outage; the stream goes on, and ends only when the store object
-    /// is closed or refuses the question for good.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use stanchion::StoreExt;
-    ///
-    /// let mut changes = store.observe_election("jobs/leader")?.changes();
-    /// assert!(matches!(changes.next().await, Some(Ok(None))), "nobody leads");
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// An error reports an outage of the store, once. The stream goes on: it ends only when the
+    /// store object is closed or refuses the question for good.
     pub fn changes(&self) -> LeaderChanges {
         let asked = Asked { observer: self.clone(), seen: None };
         LeaderChanges(unfold(asked, Asked::next).boxed())
     }
 }
 
-/// What the last item of a stream said.
+/// The last item of a stream.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Leads(Option<Leader>),
@@ -124,7 +112,7 @@ impl Asked {
     }
 }
 
-/// A stream of who leads, made by [`ElectionObserver::changes`].
+/// A stream of leaders, made by [`ElectionObserver::changes`].
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct LeaderChanges(BoxStream<'static, Result<Option<Leader>>>);
 

@@ -11,7 +11,8 @@ use crate::MutexOptions;
 pub struct ElectionOptions {
     /// Text that observers see while this candidate leads, at most 512 bytes.
     pub label: Option<Arc<str>>,
-    /// Lease of a term, 100 ms to 24 h: a dead leader is followed within it. `None`: the store's default.
+    /// Lease of a term, 100 ms to 24 h: a dead leader is followed within it. `None`: the store's
+    /// default.
     pub ttl: Option<Duration>,
     /// Pause before the candidate stands again after a term that ended by itself or by `step_down`.
     pub pause: Duration,
@@ -39,8 +40,9 @@ impl ElectionOptions {
     }
 
     /// Sets the pause before the candidate stands again after a term that ended by itself or by
-    /// [`step_down`](super::ElectionHandle::step_down) (default: 1 s). After a lost term it stands again at once. It is also the first
-    /// interval before a failed run of a [`PeriodicJob`](super::PeriodicJob) is repeated, 100 ms at least.
+    /// [`step_down`](super::ElectionHandle::step_down) (default: 1 s). After a lost term it stands
+    /// again at once. It is also the first interval before a failed run of a
+    /// [`PeriodicJob`](super::PeriodicJob) is repeated, 100 ms at least.
     #[must_use]
     pub fn pause(mut self, pause: Duration) -> Self {
         self.pause = pause;

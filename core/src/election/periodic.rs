@@ -17,32 +17,36 @@ use crate::clock::{Instant, now, sleep};
 use crate::limiter::Quota;
 use crate::{Error, FencingToken, Limiter, LimiterOptions, MutexGuard, OnMismatch, Result, Store};
 
-/// Longest period: a year.
+/// Maximum period: a year.
 const MAXIMUM: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Tokens of a bucket that come in a second: one for each millisecond.
 const RATE: u64 = 1_000;
 
-/// Shortest interval before a failed run or request is repeated: the pause of the options may be shorter.
+/// Minimum interval before a failed run or request is repeated: the pause of the options may be
+/// shorter.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
-/// Longest interval before a failed run is repeated.
+/// Maximum interval before a failed run is repeated.
 const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
-/// Longest time between two looks whether a run is due: an operator may reset the limiter, and a store lose it.
+/// Maximum time between two looks whether a run is due: an operator may reset the limiter, and a
+/// store lose it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A job that runs once in each period, on one of several instances, made by [`StoreExt::every`](crate::StoreExt::every). It does
-/// nothing until [`run`](Self::run).
+/// A job that runs once in each period, on one of several instances, made by
+/// [`StoreExt::every`](crate::StoreExt::every). It does nothing until [`run`](Self::run).
 ///
 /// # How it is done
-/// The instance that leads, as of an [`Election`], runs the job. When a run has succeeded, the leader notes it at the store in a bucket of
-/// the same name, a [`Limiter`]: it takes as many tokens as there are milliseconds until the next run. The bucket is full when that is due,
-/// by the store's clock. A run whose leader fails before the note leaves the bucket full, and the next leader repeats it.
+/// The instance that leads, as of an [`Election`], runs the job. When a run has succeeded, the
+/// leader notes it at the store in a bucket of the same name, a [`Limiter`]: it takes as many
+/// tokens as there are milliseconds until the next run. The bucket is full when that run is due, by
+/// the store's clock. A run whose leader fails before the note leaves the bucket full, and the next
+/// leader repeats it.
 #[must_use = "a job runs only while `run` is polled"]
 pub struct PeriodicJob<F> {
     election: Election<F>,
     schedule: Schedule,
 }
 
-/// When the job runs, as the store knows it.
+/// The schedule of the job, as the store keeps it.
 #[derive(Clone, Debug)]
 struct Schedule {
     period: Duration,
@@ -71,19 +75,22 @@ impl<F> PeriodicJob<F> {
         Ok(Self { election: Election::new(store.mutex(name, options.mutex())?, options, job), schedule })
     }
 
-    /// Returns a handle of this instance, for other tasks: it tells whether this instance leads, and who does, steps down and withdraws.
+    /// Returns a handle of this instance, for other tasks: it shows whether this instance leads,
+    /// observes the election, steps down and withdraws.
     #[must_use]
     pub fn handle(&self) -> ElectionHandle {
         self.election.handle()
     }
 
-    /// Runs the job until [`withdraw`](ElectionHandle::withdraw): waits in the queue of instances; as the leader, waits until a run is due, and
-    /// runs the job.
+    /// Runs the job until [`withdraw`](ElectionHandle::withdraw): waits in the queue of instances;
+    /// as the leader, waits until a run is due, and runs the job.
     ///
-    /// The future of a run is dropped when the lead is lost, before another instance leads ([M1]). A run that fails or panics is told by an
-    /// event, and ends the lead: the next instance in the queue repeats it, after an interval that is noted at the store. The interval is the
-    /// `pause` of the options, and doubles with each further failure of the same instance, up to the period or 5 minutes. Effects of the
-    /// failed run may be there, so the job is idempotent or [fenced](crate::Fenced).
+    /// The future of a run is dropped when the lead is lost, before another instance leads ([M1]).
+    /// A run that fails or panics is logged by an event and ends the lead: the next instance in the
+    /// queue repeats it, after an interval that is noted at the store. The interval is the `pause`
+    /// of the options, and doubles with each further failure of the same instance, up to the period
+    /// or 5 minutes. Effects of the failed run may be there, so the job is idempotent or
+    /// [fenced](crate::Fenced).
     ///
     /// # Errors
     /// As [`Election::run`]. Outages are waited for.
@@ -100,12 +107,14 @@ impl<F> PeriodicJob<F> {
         self.run_with(|job, guard| job(guard.fencing_token())).await
     }
 
-    /// Runs the job while `work` runs, such as the server of the same program (axum's `serve(…)` as it is): as [`run`](Self::run), in one
-    /// task with it. When `work` is done, [withdraws](ElectionHandle::withdraw), and returns what `work` returned: a run that is under way
-    /// then is dropped, and repeated by another instance. Where the job ends before `work`, since its handle withdrew or the store was closed, `work` goes on.
+    /// Runs the job while `work` runs, such as the server of the same program (axum's `serve(…)` as
+    /// it is): as [`run`](Self::run), in one task with it. When `work` is done,
+    /// [withdraws](ElectionHandle::withdraw), and returns what `work` returned: a run that is under
+    /// way then is dropped, and repeated by another instance. If the job ends before `work`, since
+    /// its handle withdrew or the store was closed, `work` goes on.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run) but `Closed`; `work` is dropped then.
+    /// As [`run`](Self::run), without `Closed`; `work` is dropped then.
     ///
     /// # Cancel safety
     /// As [`run`](Self::run).
@@ -188,15 +197,18 @@ impl Term {
         W: Future<Output: JobResult>,
     {
         let Self { schedule, failures, .. } = self;
-        // That of an instance with another period, of another version of the program, is no longer in force.
+        // That of an instance with another period, of another version of the program, is no longer
+        // in force.
         schedule.answered(|| schedule.bucket.set_quota(schedule.quota)).await?;
         loop {
             schedule.due().await?;
             let begun = now();
-            // A closure that has panicked is called again, as that of a task of tokio is not: the next run may succeed.
+            // A closure that has panicked is called again, as that of a task of tokio is not: the
+            // next run may succeed.
             let run = AssertUnwindSafe(async { job(&self.guard).await }).catch_unwind().await;
             if !self.guard.is_held() {
-                // It was lost while this thread was at work: the note is another instance's, and this term is about to be dropped.
+                // It was lost while this thread was at work: the note is another instance's, and
+                // this term is about to be dropped.
                 pending::<()>().await;
             }
             let failure = match run {
@@ -206,7 +218,8 @@ impl Term {
             let Some(failure) = failure else {
                 failures.store(0, Ordering::Relaxed);
                 self.note(begun, schedule.period).await?;
-                // Where no step waits, as on the memory store, and the next run is due, orders are seen here.
+                // Where no step waits, as on the memory store, and the next run is due, orders are
+                // seen here.
                 yield_now().await;
                 continue;
             };
@@ -225,8 +238,9 @@ impl Term {
         }
     }
 
-    /// Notes at the store that the next run is due a time after `begun`: the bucket is not full until then. Only this leader makes notes,
-    /// so a bucket that is not full after an answer was lost has this one.
+    /// Notes at the store that the next run is due a time after `begun`: the bucket is not full
+    /// until then. Only this leader makes notes, so a bucket that is not full after an answer was
+    /// lost has this one.
     async fn note(&self, begun: Instant, time: Duration) -> Result<()> {
         let Schedule { bucket, pause, .. } = &self.schedule;
         loop {
@@ -252,7 +266,7 @@ impl Term {
 }
 
 impl Schedule {
-    /// Returns the interval before a failed run is repeated, after so many that failed before.
+    /// Returns the interval before a failed run is repeated, after a number of failures.
     fn retry(&self, failures: u32) -> Duration {
         let doubled = self.pause.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
         doubled.min(LAST_RETRY.max(self.pause)).min(self.period)

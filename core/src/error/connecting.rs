@@ -1,4 +1,5 @@
-//! The errors of connections that were not made, in the same words on every store ([C21](crate::contract#c21)).
+//! The errors of connections that were not made, in the same words on every store
+//! ([C21](crate::contract#c21)).
 
 use std::io;
 
@@ -12,8 +13,9 @@ const NOT_TLS: &str = "received corrupt message";
 const MAX_CAUSE: usize = 160;
 
 impl Error {
-    /// Returns the error of a connection that was not made, for authors of stores. Its text tells the cause; if the server
-    /// ended the connection or did not answer, it asks whether the server speaks `protocol` ("TLS", "Postgres").
+    /// Returns the error of a connection that was not made, for authors of stores. Its text names
+    /// the cause. If the server ended the connection or did not answer, the text asks whether the
+    /// server speaks `protocol` ("TLS", "Postgres").
     #[must_use]
     pub fn unreached(protocol: &str, cause: &io::Error) -> Self {
         let text: String = cause.to_string().chars().take(MAX_CAUSE).collect();
@@ -43,14 +45,16 @@ impl Error {
         Self::new(ErrorKind::Unavailable, detail)
     }
 
-    /// Returns the error of a connection that the server did not answer in time, for authors of stores.
+    /// Returns the error of a connection that the server did not answer in time, for authors of
+    /// stores.
     #[must_use]
     pub fn unanswered(protocol: &str) -> Self {
         let cause = io::Error::from(io::ErrorKind::TimedOut);
         Self::unreached(protocol, &cause).with_source(cause)
     }
 
-    /// Returns the error of a connection that the server answered in another protocol, for authors of stores.
+    /// Returns the error of a connection that the server answered in another protocol, for authors
+    /// of stores.
     #[must_use]
     pub fn misunderstood(protocol: &str) -> Self {
         let detail = format!("the server's first answer was not understood: does it speak {protocol}?");

@@ -2,16 +2,17 @@
 
 use std::fmt;
 
-/// What went wrong, so that a caller can decide without reading text ([C21]).
+/// The kind of an error, so that a caller can decide without reading text ([C21]).
 ///
 /// [C21]: crate::contract#c21
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A drain or probe did not finish within its time limit, or a transaction's `lock_timeout` was over before it had the mutex. No
-    /// outcome is unknown because of it.
+    /// A drain or probe did not finish within its time limit, or a transaction's `lock_timeout` was
+    /// over before it had the mutex. No outcome is unknown because of it.
     Timeout,
-    /// The hold is not the caller's any more: it expired, was released by force, released before, or taken over.
+    /// The hold is not the caller's any more: it expired, was released by force, released before,
+    /// or taken over.
     Lost,
     /// The store could not be reached. The request was certainly not executed.
     Unavailable,
@@ -19,13 +20,14 @@ pub enum ErrorKind {
     ///
     /// [C3]: crate::contract#c3
     Unknown,
-    /// An argument outside its range. Found before any I/O ([C19]), or made impossible by a changed
-    /// parameter ([C20]).
+    /// An argument outside its range. It is found before any I/O ([C19]), or a changed parameter
+    /// made it impossible ([C20]).
     ///
     /// [C19]: crate::contract#c19
     /// [C20]: crate::contract#c20
     InvalidArgument,
-    /// A parameter differs from the one the store holds ([C20]), or a layout from the one this version writes.
+    /// A parameter differs from the one the store holds ([C20]), or a layout from the one this
+    /// version writes.
     ///
     /// [C20]: crate::contract#c20
     ConfigMismatch,
@@ -41,8 +43,8 @@ pub enum ErrorKind {
     StateLost,
     /// The store does not offer this operation; see [`Capabilities`](crate::Capabilities).
     Unsupported,
-    /// There is no room: the queue has `max_waiters` waiters ([C26]), the limiter no more tokens to reserve, or the process
-    /// no memory for an export.
+    /// There is no room: the queue has `max_waiters` waiters ([C26]), the limiter no more tokens to
+    /// reserve, or the process no memory for an export.
     ///
     /// [C26]: crate::contract#c26
     Overloaded,
@@ -58,7 +60,8 @@ impl ErrorKind {
         matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown | Self::Overloaded)
     }
 
-    /// Returns whether this ends even a call without a time limit ([C17]), since waiting cannot resolve it.
+    /// Returns whether this ends even a call without a time limit ([C17]), since waiting cannot
+    /// resolve it.
     ///
     /// [C17]: crate::contract#c17
     #[must_use]
@@ -66,7 +69,8 @@ impl ErrorKind {
         !matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown)
     }
 
-    /// Returns the kind as one word, `invalid_argument` for instance, as logs have it in `error.type`.
+    /// Returns the kind as one word, `invalid_argument` for instance, as logs have it in
+    /// `error.type`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

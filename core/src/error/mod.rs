@@ -15,15 +15,15 @@ pub use self::kind::ErrorKind;
 use self::shown::{Shown, ShownAddress};
 use crate::{FencingToken, Name};
 
-/// The operations that do more when they are executed twice than once. All others are idempotent, or withdraw what an
-/// unknown outcome left before the error is returned.
+/// The operations that do more when they are executed twice than once. All others are idempotent,
+/// or undo an unknown outcome before they return the error.
 const ADD_UP: [&str; 6] = ["allow", "allow_n", "insert", "insert_many", "force_unlock", "force_release"];
 
 /// An error of any store: kind, operation, store, name, address and source ([C21]).
 ///
-/// `Display` is one line without the source, `Debug` the same line with all causes, which is what a `main` that returns it
-/// prints. Neither holds a password, nor more than 64 bytes of a value that a caller passed in. Not getting a lock is not an
-/// error but a value (`None`).
+/// `Display` is one line without the source. `Debug` is the same line with all causes, as a `main`
+/// prints it that returns the error. Neither holds a password, nor more than 64 bytes of a value
+/// that a caller passed in. Not getting a lock is not an error but a value (`None`).
 ///
 /// [C21]: crate::contract#c21
 pub struct Error(Box<Inner>);
@@ -71,9 +71,10 @@ impl Error {
         self.0.address.as_deref()
     }
 
-    /// Returns whether it makes sense to make the same call again, without a change by the caller. A call whose outcome is
-    /// `Unknown` is repeated only if that cannot do twice what it does: not a decision, which can have been charged for, an
-    /// insert, whose retry would find its own items, or a release by force, whose retry could free a later holder.
+    /// Returns whether it makes sense to make the same call again, without a change by the caller.
+    /// A call whose outcome is `Unknown` is repeated only if a second execution has no further
+    /// effect. Not repeated are a decision, which may have been charged for, an insert, whose retry
+    /// would find its own items, and a release by force, whose retry could free a later holder.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         let adds_up = || self.operation().is_some_and(|operation| ADD_UP.contains(&operation));
@@ -108,8 +109,8 @@ impl Error {
         Self::new(ErrorKind::Lost, "the hold is no longer the caller's")
     }
 
-    /// Makes an [`ErrorKind::Lost`] of a fence that refuses a token, since it has seen a larger one or, of another hold, the same one;
-    /// `None` if the fence does not tell which.
+    /// Makes an [`ErrorKind::Lost`] of a fence that refuses a token, since it has seen a larger
+    /// one, or the same one of another hold; `None` if the fence does not show which.
     #[must_use]
     pub fn fenced_off(token: FencingToken, seen: Option<FencingToken>) -> Self {
         let detail = match seen {
@@ -136,8 +137,9 @@ impl Error {
         self
     }
 
-    /// Says that the store is there, and that only what was asked of it failed, as where somebody else has a row locked. Without
-    /// it, an [`ErrorKind::Unavailable`] or [`ErrorKind::Unknown`] can be the beginning of an outage ([C29]).
+    /// Marks an error of this request alone: the store is there, but a row is locked by another
+    /// transaction, for instance. Without the mark, an [`ErrorKind::Unavailable`] or
+    /// [`ErrorKind::Unknown`] can be the beginning of an outage ([C29]).
     ///
     /// [C29]: crate::contract#c29
     #[must_use]
@@ -165,14 +167,16 @@ impl Error {
         self
     }
 
-    /// Adds the address of the server that was asked, if it is not set yet: `HOST:PORT`, or the path of a socket.
+    /// Adds the address of the server that was asked, if it is not set yet: `HOST:PORT`, or the
+    /// path of a socket.
     #[must_use]
     pub fn at(mut self, address: &str) -> Self {
         self.0.address.get_or_insert_with(|| address.to_owned());
         self
     }
 
-    /// Makes a second error of the same kind, text and source, for another caller of the same request.
+    /// Makes a second error of the same kind, text and source, for another caller of the same
+    /// request.
     #[must_use]
     pub fn replicate(&self) -> Self {
         let inner = &self.0;
@@ -219,7 +223,8 @@ impl fmt::Debug for Error {
         let mut source = self.source();
         while let Some(cause) = source {
             let text = cause.to_string();
-            // Some errors end with the text of their own cause, and that of a system call has its number behind it.
+            // Some errors end with the text of their own cause, and that of a system call has its
+            // number behind it.
             let words = text.split_once(" (os error").map_or(&*text, |(words, _)| words);
             if !line.to_lowercase().ends_with(&words.to_lowercase()) {
                 line.push_str(": ");

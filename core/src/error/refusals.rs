@@ -31,7 +31,8 @@ impl Error {
         Self::new(ErrorKind::ConfigMismatch, detail)
     }
 
-    /// As [`mismatch`](Self::mismatch), of the limits of a semaphore or a wait group; `None` is no limit.
+    /// As [`mismatch`](Self::mismatch), of the limits of a semaphore or a wait group; `None` is no
+    /// limit.
     #[must_use]
     pub fn limit_mismatch(kind: Kind, given: Option<u32>, stored: Option<u32>) -> Self {
         let what = if kind == Kind::WaitGroup { "limit of members" } else { "limit of permits" };
@@ -48,7 +49,8 @@ impl Error {
         Self::new(ErrorKind::Overloaded, "the queue has `max_waiters` waiters")
     }
 
-    /// Returns the error of a call whose grants came so late that half of their lease was over ([C6]).
+    /// Returns the error of a call whose grants came so late that half of their lease was over
+    /// ([C6]).
     ///
     /// [C6]: crate::contract#c6
     pub(crate) fn too_slow(lease: Ttl, took: Duration) -> Self {

@@ -9,15 +9,17 @@ const MAX_SHOWN: usize = 64;
 /// Maximum length of a port, in digits.
 const MAX_PORT: usize = 5;
 
-/// A value in quotes, with control characters escaped, and its first 64 bytes alone if it is longer.
+/// A value in quotes, with control characters escaped, and its first 64 bytes alone if it is
+/// longer.
 pub(super) struct Shown<'a>(pub(super) &'a str);
 
 /// The address of a server, as [`Shown`] but without quotes. The port of a long one is there, too.
 pub(super) struct ShownAddress<'a>(pub(super) &'a str);
 
 impl Error {
-    /// Returns a value that a caller passed in as texts may show it, for authors of stores: in quotes, with control
-    /// characters escaped, and its first 64 bytes alone if it is longer ([C21]).
+    /// Returns a value that a caller passed in as texts may show it, for authors of stores: in
+    /// quotes, with control characters escaped, and its first 64 bytes alone if it is longer
+    /// ([C21]).
     ///
     /// [C21]: crate::contract#c21
     #[must_use]
@@ -51,7 +53,7 @@ fn is_port(text: &str) -> bool {
     (1..=MAX_PORT).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns what is shown of a value.
+/// Returns the shown part of a value.
 fn beginning(value: &str) -> &str {
     let end = (0..=MAX_SHOWN.min(value.len())).rev().find(|&at| value.is_char_boundary(at));
     &value[..end.unwrap_or_default()]

@@ -1,5 +1,6 @@
-//! The errors of URLs that do not parse, in the same words on every store ([C21](crate::contract#c21)). They repeat nothing
-//! that may be a part of a password: in a malformed URL it can stand anywhere.
+//! The errors of URLs that do not parse, in the same words on every store
+//! ([C21](crate::contract#c21)). They repeat nothing that may be a part of a password: in a
+//! malformed URL it can stand anywhere.
 
 use super::{Error, Shown};
 
@@ -8,8 +9,8 @@ const ESCAPED: &str =
     "in a user, password or parameter, percent-encode `#` as %23, `/` as %2F, `?` as %3F and `@` as %40";
 
 impl Error {
-    /// Returns the error of a URL `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,…][/PATH][?…]` that was not understood, for authors
-    /// of stores. Its text says which part is wrong.
+    /// Returns the error of a URL `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,…][/PATH][?…]` that was
+    /// not understood, for authors of stores. Its text says which part is wrong.
     #[must_use]
     pub fn malformed_url(url: &str) -> Self {
         let Some(rest) = url.split_once(':').and_then(|(_, rest)| rest.strip_prefix("//")) else {
@@ -27,8 +28,8 @@ impl Error {
         Self::invalid_argument(fault(authority))
     }
 
-    /// Returns the error of a URL parameter that is unknown, for authors of stores. `query` is the text of all parameters. The
-    /// key is told, unless it may be a part of a password.
+    /// Returns the error of a URL parameter that is unknown, for authors of stores. `query` is the
+    /// text of all parameters. The text names the key, unless it may be a part of a password.
     #[must_use]
     pub fn unknown_parameter(scheme: &str, key: &str, query: &str) -> Self {
         if query.contains('@') || key.contains('@') {
@@ -38,7 +39,7 @@ impl Error {
     }
 }
 
-/// Returns what is wrong with user, password, hosts and ports.
+/// Returns the mistake in user, password, hosts and ports.
 fn fault(authority: &str) -> &'static str {
     let hosts = authority.rsplit('@').next().unwrap_or_default();
     let other =

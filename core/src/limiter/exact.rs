@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use super::{MAX, Quota};
 use crate::{Error, Result};
 
-/// A quota in lowest terms whose arithmetic is exact ([L11]): `amount · period < 2⁵³`, burst from 1 to 2⁵³ − 1.
+/// A quota in lowest terms whose arithmetic is exact ([L11]): `amount · period < 2⁵³`, burst from 1
+/// to 2⁵³ − 1.
 ///
 /// Made by [`Quota::validate`]. Two are equal exactly if they admit the same.
 ///
@@ -61,8 +62,9 @@ impl ExactQuota {
         self.burst
     }
 
-    /// The `n`-th part of the rate and of the burst, as each of `n` processes may take ([L10]): the nearest exact rate
-    /// not above it, at least one token in 2⁵³ − 1 µs, and a burst of at least 1.
+    /// The `n`-th part of the rate and of the burst, as each of `n` processes may take ([L10]): the
+    /// nearest exact rate not above it, at least one token in 2⁵³ − 1 µs, and a burst of at least
+    /// 1.
     ///
     /// [L10]: crate::contract#l10
     #[must_use]
@@ -97,7 +99,8 @@ impl ExactQuota {
 
 impl fmt::Display for ExactQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // In the unit that a user has probably written: the shortest of these with a whole number of tokens.
+        // In the unit that a user has probably written: the shortest of these with a whole number
+        // of tokens.
         const UNITS: [(u64, &str); 4] =
             [(1, "second"), (60, "minute"), (60 * 60, "hour"), (24 * 60 * 60, "day")];
         let tokens = |seconds: u64| {
@@ -135,7 +138,8 @@ fn inexact(quota: &Quota, reduced: Ratio) -> Error {
     ))
 }
 
-/// The ratio nearest to `target` among those whose terms multiply to at most `largest`; the smaller of two.
+/// The ratio nearest to `target` among those whose terms multiply to at most `largest`; the smaller
+/// of two.
 fn nearest(target: Ratio, largest: u64) -> Ratio {
     let (low, high) = neighbours(target, largest);
     if low.0 == 0 {
@@ -144,17 +148,20 @@ fn nearest(target: Ratio, largest: u64) -> Ratio {
     if high.1 == 0 {
         return low;
     }
-    // Distances from the target, both times `target.1 · low.1 · high.1`; each is at most `target.1`.
+    // Distances from the target, both times `target.1 · low.1 · high.1`; each is at most
+    // `target.1`.
     let below = (target.0 * low.1 - low.0 * target.1) * high.1;
     let above = (high.0 * target.1 - target.0 * high.1) * low.1;
     if above < below { high } else { low }
 }
 
-/// The nearest ratios below and above `target`, which is itself over the bound; 0 / 1 and 1 / 0 where there is none.
+/// The nearest ratios below and above `target`, which is itself over the bound; 0 / 1 and 1 / 0
+/// where there is none.
 ///
-/// Walks down the Stern–Brocot tree. Every ratio between the two neighbours `low` and `high` has terms at least as
-/// large as their mediant's, so once the mediant is over the bound, one of the two is the nearest. The bound on the
-/// product takes the place of the usual one on the denominator (Graham, Knuth, Patashnik: Concrete Mathematics, 4.5).
+/// Walks down the Stern–Brocot tree. Every ratio between the two neighbours `low` and `high` has
+/// terms at least as large as their mediant's, so once the mediant is over the bound, one of the
+/// two is the nearest. The bound on the product takes the place of the usual one on the denominator
+/// (Graham, Knuth, Patashnik: Concrete Mathematics, 4.5).
 fn neighbours(target: Ratio, largest: u64) -> (Ratio, Ratio) {
     let (mut low, mut high) = ((0, 1), (1, 0));
     let mut rest = target;

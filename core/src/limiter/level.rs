@@ -1,10 +1,13 @@
-//! The content of a bucket and how it grows. Every sum, difference and product here is exact in a double.
+//! The content of a bucket and how it grows. Every sum, difference and product here is exact in a
+//! double.
 
 use super::{ExactQuota, MAX};
 
-/// Whole tokens, negative while reservations are ahead, and a fraction in units of `1 / period` token.
+/// Whole tokens, negative while reservations are ahead, and a fraction in units of `1 / period`
+/// token.
 ///
-/// Invariants: `-MAX <= tokens <= burst`, `fraction < period`, `fraction == 0` when `tokens == burst`.
+/// Invariants: `-MAX <= tokens <= burst`, `fraction < period`, `fraction == 0` when `tokens ==
+/// burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Level {
     tokens: i64,
@@ -77,7 +80,8 @@ impl Level {
             if periods == 0 {
                 return 0;
             }
-            // The fraction is taken off the last period: a rest of 1 to amount is always more than a fraction.
+            // The fraction is taken off the last period: a rest of 1 to amount is always more than
+            // a fraction.
             (periods, rest) = (periods - 1, amount);
         }
         if periods > MAX / period {
@@ -96,7 +100,8 @@ impl Level {
         Some(Self { tokens: self.tokens.checked_sub_unsigned(cost)?, ..self })
     }
 
-    /// The content lowered so that after `wait` µs it is at most `room` tokens; `None` as for [`debit`](Self::debit).
+    /// The content lowered so that after `wait` µs it is at most `room` tokens; `None` as for
+    /// [`debit`](Self::debit).
     pub(super) fn trimmed(self, quota: &ExactQuota, wait: u64, room: u64) -> Option<Self> {
         let then = self.after(quota, wait, MAX);
         if !then.covers(room) {
@@ -118,10 +123,11 @@ impl Level {
         if raised.covers(quota.burst()) { Self::whole(quota.burst()) } else { raised }
     }
 
-    /// The content under another quota: the fraction rounded down to the new unit, at most the new burst.
+    /// The content under another quota: the fraction rounded down to the new unit, at most the new
+    /// burst.
     ///
-    /// A port without wide integers gets `⌊fraction · new / old⌋` by doubling and adding over the bits of `new`, with
-    /// quotient and remainder kept apart.
+    /// A port without wide integers gets `⌊fraction · new / old⌋` by doubling and adding over the
+    /// bits of `new`, with quotient and remainder kept apart.
     pub(super) fn converted(self, old: &ExactQuota, new: &ExactQuota) -> Self {
         if self.covers(new.burst()) {
             return Self::whole(new.burst());
@@ -132,8 +138,8 @@ impl Level {
     }
 }
 
-/// `tokens + periods · amount`, or `None` if that is over `cap`. Debt is paid first, so that no product is larger than
-/// the debt or the cap.
+/// `tokens + periods · amount`, or `None` if that is over `cap`. Debt is paid first, so that no
+/// product is larger than the debt or the cap.
 fn raise(mut tokens: i64, amount: u64, mut periods: u64, cap: u64) -> Option<i64> {
     if periods == 0 {
         return Some(tokens);

@@ -8,8 +8,9 @@ use crate::Result;
 
 /// A rate, `amount` tokens per `period`, and a burst: the most tokens that can be saved up.
 ///
-/// The builders check nothing; [`validate`](Self::validate) does, before any I/O. Two quotas are equal if they are
-/// written the same way: `per_second(1)` and `per_minute(60)` are not, their [`ExactQuota`]s differ by the burst only.
+/// The builders check nothing; [`validate`](Self::validate) does, before any I/O. Two quotas are
+/// equal if they are written the same way: `per_second(1)` and `per_minute(60)` are not, their
+/// [`ExactQuota`]s differ by the burst only.
 ///
 /// # Examples
 /// ```
@@ -28,7 +29,8 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// `amount` tokens per `period`, with a burst of `amount`. The period is a whole number of microseconds.
+    /// `amount` tokens per `period`, with a burst of `amount`. The period is a whole number of
+    /// microseconds.
     #[must_use]
     pub const fn per(amount: u64, period: Duration) -> Self {
         Self { amount, period, burst: amount }
@@ -79,8 +81,9 @@ impl Quota {
     /// Reduces the rate to lowest terms and checks that its arithmetic is exact ([L11]).
     ///
     /// # Errors
-    /// `InvalidArgument` if amount, period or burst is zero, the period has a part below a microsecond, the burst is
-    /// 2⁵³ or more, or the reduced `amount · period in µs` is 2⁵³ or more; the last names the nearest exact quota.
+    /// `InvalidArgument` if amount, period or burst is zero, the period has a part below a
+    /// microsecond, the burst is 2⁵³ or more, or the reduced `amount · period in µs` is 2⁵³ or
+    /// more; the last names the nearest exact quota.
     ///
     /// [L11]: crate::contract#l11
     pub fn validate(&self) -> Result<ExactQuota> {

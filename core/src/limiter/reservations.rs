@@ -1,15 +1,16 @@
-//! Reservations whose time has not come: their order, and what a cancelled one gives back.
+//! Reservations whose time has not come: their order, and the refund of a cancelled one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::MAX;
 
-/// The live reservations of one bucket. Empty costs nothing; everything else is logarithmic in their number.
+/// The live reservations of one bucket. Empty costs nothing; everything else is logarithmic in
+/// their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reservations {
     by_id: BTreeMap<u128, Entry>,
     by_time: BTreeSet<(u64, u128)>,
-    /// Cost taken since the set was last empty, less what was given back in full.
+    /// Cost taken since the set was last empty, less the full refunds.
     taken: u64,
 }
 
@@ -26,7 +27,7 @@ impl Reservations {
         self.by_id.is_empty()
     }
 
-    /// Forgets those whose time has come.
+    /// Forgets the reservations whose time has come.
     pub(super) fn purge(&mut self, now: u64) {
         while let Some(&(ready_at, id)) = self.by_time.first()
             && ready_at <= now
@@ -62,14 +63,16 @@ impl Reservations {
         self.taken += cost;
     }
 
-    /// Removes a reservation and says what it gives back, in whole tokens; 0 if it is not live.
+    /// Removes a reservation and returns its refund, in whole tokens; 0 if it is not live.
     ///
-    /// With nothing behind it, that is all of it, and the bucket is as if it had never been made. Otherwise it is what
-    /// those behind it did not use ([L7]), and at most `shared` less their cost: they keep their times, and the sum
-    /// must fit into the burst when theirs comes ([L1]).
+    /// With nothing behind it, the refund is the whole cost, and the bucket is as if the
+    /// reservation had never been made. Otherwise it is the part that the reservations behind it
+    /// did not use ([L7]), at most `shared` less their cost: they keep their times, and the sum
+    /// must fit into the burst at those times ([L1]).
     ///
-    /// Only a full refund lowers the cost behind the earlier ones. A partial refund moves tokens to a time later than
-    /// the cancelled reservation's own; an earlier one that got them too would give them back twice.
+    /// Only a full refund lowers the cost behind the earlier ones. A partial refund moves tokens to
+    /// a time later than the cancelled reservation's own; an earlier reservation that got them too
+    /// would give them back twice.
     ///
     /// [L7]: crate::contract#l7
     /// [L1]: crate::contract#l1
@@ -89,8 +92,8 @@ impl Reservations {
         refund
     }
 
-    /// Lowers `taken` and all marks together. One that would fall below zero has more than [`MAX`] behind it and can
-    /// never give anything back.
+    /// Lowers `taken` and all marks together. A reservation whose mark would fall below zero has
+    /// more than [`MAX`] behind it and can never give anything back.
     #[cold]
     fn rebase(&mut self, shift: u64) {
         self.taken -= shift;

@@ -1,13 +1,14 @@
-//! What a bucket says to the takes of one moment.
+//! The answers of a bucket to the takes of one moment.
 
 use super::level::Level;
 use super::{ExactQuota, MAX, Verdict};
 use crate::{Error, Result};
 
-/// The content of a [`Bucket`](super::Bucket) at one moment, as a store tells it that has decided many takes then.
+/// The content of a [`Bucket`](super::Bucket) at one moment, returned by a store that has decided
+/// many takes then.
 ///
-/// The store says how the bucket stood before the first of them; the verdict of each follows from that, exactly as if
-/// they had been called one after the other at that moment ([L5]).
+/// The store says how the bucket stood before the first of them; the verdict of each follows from
+/// that, exactly as if they had been called one after the other at that moment ([L5]).
 ///
 /// [L5]: crate::contract#l5
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +19,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// `tokens` whole ones, negative as a debt, and `fraction` in units of `1 / period` token. `behind` is by how many
-    /// µs the clock has gone back behind the latest time seen, else 0.
+    /// `tokens` whole ones, negative as a debt, and `fraction` in units of `1 / period` token.
+    /// `behind` is by how many µs the clock has gone back behind the latest time seen, else 0.
     ///
     /// # Errors
-    /// `InvalidArgument` for what no bucket of that quota can hold.
+    /// `InvalidArgument` for a content that no bucket of that quota can hold.
     pub fn new(quota: ExactQuota, tokens: i64, fraction: u64, behind: u64) -> Result<Self> {
         match Level::stored(&quota, tokens, fraction) {
             Some(level) if behind <= MAX => Ok(Self { quota, level, behind }),
@@ -35,7 +36,8 @@ impl Snapshot {
         Self { quota, level, behind }
     }
 
-    /// As [`Bucket::take`](super::Bucket::take) at that moment; a cost over the burst is not allowed.
+    /// As [`Bucket::take`](super::Bucket::take) at that moment; a cost over the burst is not
+    /// allowed.
     #[inline]
     pub fn take(&mut self, cost: u64) -> Verdict {
         let allowed = self.level.covers(cost);
@@ -45,7 +47,8 @@ impl Snapshot {
         self.verdict(cost, allowed)
     }
 
-    /// Returns the whole tokens that can be taken at once after `elapsed` µs, if nobody takes meanwhile.
+    /// Returns the whole tokens that can be taken at once after `elapsed` µs, if nobody takes
+    /// meanwhile.
     #[must_use]
     pub fn remaining_after(&self, elapsed: u64) -> u64 {
         self.level.after(&self.quota, elapsed.min(MAX), self.quota.burst()).available()

@@ -1,4 +1,4 @@
-//! `completions`: what a shell completes.
+//! `completions`: a script with which a shell completes commands.
 
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};

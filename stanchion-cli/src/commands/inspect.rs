@@ -1,4 +1,4 @@
-//! `inspect`: one name, and who holds it.
+//! `inspect`: one name and its holders.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::output::{json, line, message};
 use crate::url::Target;
 use crate::values::{self, rounded};
 
-/// Show who holds a name, for how long, and how many wait
+/// Show the holders of a name, their ages, and the number of waiters
 ///
-/// Ages and leases are told by the store's clock, the time since when by that of this machine, in UTC. The ticket names the hold to
-/// `unlock --ticket`. Who waits is not known: a store keeps the order of the waiters, and not their labels. A waiter that died counts
-/// until its lease is over.
+/// Ages and leases are by the store's clock, the times at which they began by the clock of this
+/// machine, in UTC. The ticket names the hold to `unlock --ticket`. The waiters' labels are not
+/// known: a store keeps only their order. A waiter that died counts until its lease is over.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Inspect {
     /// The name
@@ -77,8 +77,8 @@ pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, 
     Ok(Exit::DONE)
 }
 
-/// Says on standard error if a name that is not in use as the kind meant is in use as another, since kinds do not see each other, or as
-/// none.
+/// Says on standard error if a name that is not in use as the kind meant is in use as another,
+/// since kinds do not see each other, or as none.
 pub(super) async fn hint_at_other_kinds(store: &dyn Store, name: &str, meant: Kind) {
     let mut is_used = false;
     for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter] {
@@ -135,7 +135,8 @@ fn value(options: &Inspect, state: &Inspection) -> Value {
     })
 }
 
-/// Returns the state of a limiter, and its quota; `None` if none is stored: then the answer is that of the handle's own quota.
+/// Returns the state of a limiter, and its quota; `None` if none is stored: then the answer is that
+/// of the handle's own quota.
 async fn look_at_limiter(store: &dyn Store, name: &str) -> stanchion::Result<Option<(Decision, ExactQuota)>> {
     for burst in [1, 2] {
         let own = Quota::per(1, Duration::from_secs(1)).burst(burst);

@@ -60,7 +60,8 @@ pub(crate) async fn limit(options: &Limit, target: &Target) -> Result<Exit, Fail
     Ok(if admitted { Exit::DONE } else { Exit::NO })
 }
 
-/// Refuses a quota that is not the store's. The library compares when tokens are taken, and not where they are only asked for.
+/// Refuses a quota that is not the store's. The library compares when tokens are taken, and not
+/// where they are only asked for.
 async fn compare(limiter: &dyn Limiter, given: ExactQuota) -> stanchion::Result<()> {
     let stored = limiter.quota().await?;
     if stored == given { Ok(()) } else { Err(Error::mismatch("quota", given, stored)) }

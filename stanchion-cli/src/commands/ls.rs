@@ -15,9 +15,11 @@ use crate::values::{self, rounded};
 
 /// List the names that have state, with the numbers of holders and waiters, limits and tokens
 ///
-/// `inspect NAME` shows who holds one of them. Names are printed as they are found, in no particular order. A name that exists all the time is printed at least once, perhaps
-/// twice; one that comes or goes meanwhile may be left out. The store looks at all of its keys or rows, in small parts, so the
-/// whole costs as much as it has of them, of other namespaces and programs too. On Redis the login needs the right to SCAN.
+/// `inspect NAME` shows the holders of one of them. Names are printed as they are found, in no
+/// particular order. A name that exists all the time is printed at least once, perhaps twice; a
+/// name that comes or goes meanwhile may be left out. The store looks at all of its keys or rows,
+/// in small parts, so the whole costs as much as it has of them, of other namespaces and programs
+/// too. On Redis the login needs the right to SCAN.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Ls {
     /// Only names that begin with this text
@@ -57,7 +59,8 @@ pub(crate) async fn ls(options: &Ls, target: &Target) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// Says on standard error how many names were found, where that is a terminal and the names go elsewhere.
+/// Says on standard error how many names were found, where that is a terminal and the names go
+/// elsewhere.
 struct Progress {
     is_shown: bool,
     found: usize,
@@ -111,7 +114,8 @@ fn text(listed: &Listed) -> String {
     format!("{kind:<12} {:?}: {}", listed.name.as_str(), parts.join(", "))
 }
 
-/// Returns a JSON object; `null` stands for what the store does not know, or the kind does not have.
+/// Returns a JSON object; `null` stands for a figure that the store does not know, or the kind does
+/// not have.
 fn value(listed: &Listed) -> Value {
     json!({
         "kind": listed.kind.as_str(),

@@ -9,7 +9,7 @@ use crate::output;
 /// Print a page of the manual, for `man -l -`
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Man {
-    /// The subcommand whose page is printed; without, the page of the program
+    /// The subcommand whose page is printed; without one, the page of the program
     subcommand: Option<String>,
 }
 

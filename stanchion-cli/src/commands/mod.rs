@@ -43,7 +43,7 @@ pub(crate) async fn carry_out(cli: Cli) -> Result<Exit, Failure> {
     }
 }
 
-/// Carries out a command that may wait. A signal drops it, which gives back what it waited for.
+/// Carries out a command that may wait. A signal drops it, and with it its holds and places.
 async fn until_interrupted(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     tokio::select! {

@@ -8,7 +8,8 @@ use crate::output;
 
 /// Print the SQL that makes the schema on Postgres, for an administrator
 ///
-/// It needs no store. Pipe it into psql; the application then connects with `migrate=off` in its URL.
+/// It needs no store. Pipe it into psql; the application then connects with `migrate=off` in its
+/// URL.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Schema {
     /// The name of the schema

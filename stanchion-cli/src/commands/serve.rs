@@ -22,13 +22,13 @@ const VARIABLE: &str = "STANCHION_SERVE_TOKEN";
 
 /// Serve a live web page of names, holders, leases, queues and limiters, a JSON API and metrics
 ///
-/// The page needs nothing from elsewhere. It looks at the store all the time, as `ls` does, and asks for the holders of up to 500 names
-/// in each look; after a long look it pauses for four times that length. Ctrl-C and SIGTERM end it
-/// with exit code 0, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 with 128 and their number. JSON is at api/v1/names,
-/// OpenMetrics at metrics.
+/// The page needs nothing from elsewhere. It looks at the store all the time, as `ls` does, and
+/// asks for the holders of up to 500 names in each look; after a long look it pauses for four times
+/// that length. Ctrl-C and SIGTERM end it with exit code 0, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2
+/// with 128 and their number. JSON is at api/v1/names, OpenMetrics at metrics.
 ///
-/// On an address of this machine alone everybody on it can read; on any other address a token is needed, for all requests. There is no
-/// TLS: put a proxy that has it in front.
+/// On an address of this machine alone everybody on it can read; on any other address a token is
+/// needed, for all requests. There is no TLS: put a proxy that has it in front.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Serve {
     /// Only names that begin with this text
@@ -37,17 +37,18 @@ pub(crate) struct Serve {
     /// The address and port; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]
     listen: SocketAddr,
-    /// A host name by which browsers reach it, beside localhost; may be given several times. Without one, a page on an address that is
-    /// not of this machine alone answers to every name
+    /// A host name by which browsers reach it, beside localhost; may be given several times.
+    /// Without one, a page on an address that is not of this machine alone answers to every name
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
     /// Time between two looks at the store
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: Duration,
-    /// Let who has the token free mutexes and permits; standard error tells of it
+    /// Let viewers with the token free mutexes and permits; standard error logs it
     #[arg(long)]
     allow_unlock: bool,
-    /// A file whose first line is the token; otherwise it is taken from the variable STANCHION_SERVE_TOKEN
+    /// A file whose first line is the token; otherwise it is taken from the variable
+    /// STANCHION_SERVE_TOKEN
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -86,8 +87,9 @@ pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Fail
     }
 }
 
-/// Returns the exit code after a signal. A service manager ends a server by `SIGTERM`, a user by Ctrl-C: that is a success. By any other
-/// signal it ends as a program does that does not know it, and may be started again.
+/// Returns the exit code after a signal. A service manager ends a server by `SIGTERM`, a user by
+/// Ctrl-C: that is a success. By any other signal it ends as a program does that does not know it,
+/// and may be started again.
 fn end_by(signal: Exit) -> Exit {
     let is_wish = [Signal::INT, Signal::TERM].iter().any(|wish| signal == Exit::signal(wish.as_raw()));
     if is_wish { Exit::DONE } else { signal }
@@ -100,7 +102,7 @@ fn token(options: &Serve) -> Result<String, Failure> {
     }
 }
 
-/// Returns the names of this machine that only it knows, and those that were given.
+/// Returns the names of this machine that only it knows, and the given names.
 fn hosts(options: &Serve) -> Vec<String> {
     let own = match options.listen {
         SocketAddr::V4(address) => address.ip().to_string(),

@@ -22,7 +22,7 @@ pub(crate) fn text(holder: &Holder) -> String {
     parts.join(", ")
 }
 
-/// Returns a JSON object; `null` stands for what the store does not know.
+/// Returns a JSON object; `null` stands for a value that the store does not know.
 pub(crate) fn value(holder: &Holder) -> Value {
     json!({
         "label": holder.label,
@@ -40,7 +40,8 @@ pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the time in UTC at which something began that is so old, by this machine's clock: a store tells ages.
+/// Returns the time in UTC, by this machine's clock, at which something of that age began: a store
+/// gives ages.
 #[expect(
     clippy::disallowed_methods,
     reason = "people compare the time of the wall clock with that of their logs"

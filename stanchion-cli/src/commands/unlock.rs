@@ -1,4 +1,4 @@
-//! `unlock`: frees a lock whose holder does not.
+//! `unlock`: frees a lock by force.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -14,10 +14,12 @@ use crate::values::{self, operator};
 
 /// Free a lock by force
 ///
-/// The holder is told that its hold is lost; a command that runs under the lock by `stanchion run` is ended. Until the holder is told,
-/// a third of its lease at most, it goes on while another may already hold the lock: what matters must check the fencing token.
+/// The holder learns that its hold is lost; a command that runs under the lock by `stanchion run`
+/// is ended. Until then, a third of its lease at most, the holder goes on while another may already
+/// hold the lock: a resource that matters must check the fencing token.
 ///
-/// With --yes, give the --ticket that `inspect` shows: without it, whoever holds the lock by then is freed of it.
+/// With --yes, give the --ticket that `inspect` shows: without it, the hold of a later holder is
+/// freed as well.
 ///
 /// Exit code: 0 freed, 1 nothing was freed.
 #[derive(Args, Clone, Debug)]
@@ -31,7 +33,8 @@ pub(crate) struct Unlock {
     /// Free the hold with this ticket, as `inspect` shows it, and no other; needed for a semaphore
     #[arg(long, value_name = "TICKET", value_parser = ticket, required_if_eq("kind", "semaphore"))]
     ticket: Option<Ticket>,
-    /// Who frees it: stands in the log of this program's library (host, process id and $USER if not given)
+    /// Name of the caller, in the log of this program's library (host, process id and $USER if not
+    /// given)
     #[arg(long, value_name = "TEXT", value_parser = values::label)]
     label: Option<String>,
     /// Do not ask
@@ -78,7 +81,8 @@ pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Fa
     Ok(Exit::NO)
 }
 
-/// Returns the ticket of the hold that is to be freed, if the store knows it; the outer `None` if there is no such hold.
+/// Returns the ticket of the hold that is to be freed, if the store knows it; the outer `None` if
+/// there is no such hold.
 fn chosen(options: &Unlock, state: &Inspection) -> Option<Option<Ticket>> {
     let mut holders = state.holders.iter();
     match options.ticket {

@@ -29,7 +29,8 @@ pub(crate) struct WaitGroup {
 enum Action {
     /// Add a member, and print its ticket, by which any process can finish it
     Add {
-        /// How long the member lives: it counts as expired if it is not finished by then (100ms to 24h)
+        /// How long the member lives: it counts as expired if it is not finished by then (100ms to
+        /// 24h)
         #[arg(long, value_name = "TIME", value_parser = values::member_ttl, default_value = "1h")]
         ttl: Duration,
         /// What `inspect` shows of the member
@@ -44,7 +45,8 @@ enum Action {
     },
     /// Wait until no member is left
     ///
-    /// Exit code: 0 if all members finished, 1 if some expired or were abandoned, 124 if the time is over.
+    /// Exit code: 0 if all members finished, 1 if some expired or were abandoned, 124 if the time
+    /// is over.
     Wait {
         /// Wait at most this long; without, as long as it takes
         #[arg(long, value_name = "TIME", value_parser = values::time)]

@@ -16,8 +16,8 @@ use super::protocol::{Order, Report};
 /// Goes with the descriptor: a message of a stream has at least one byte.
 const WITH_DESCRIPTOR: &[u8] = b"\n";
 
-/// Sends a descriptor to the other end of a socket: what the command is to read as its standard input. The supervisor's own
-/// is this socket.
+/// Sends a descriptor to the other end of a socket: the standard input of the command. The
+/// supervisor's own is this socket.
 pub(crate) fn send_descriptor(socket: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let descriptors = [descriptor];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
@@ -60,7 +60,7 @@ impl Channel {
         let _ = self.socket.write_all(format!("{report}\n").as_bytes());
     }
 
-    /// Reads what has come, without waiting, and returns the orders in it.
+    /// Reads without waiting, and returns the orders that have come.
     pub(crate) fn receive(&mut self) -> Vec<Order> {
         while !self.is_closed {
             match self.read() {

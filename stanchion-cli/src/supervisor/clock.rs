@@ -7,8 +7,9 @@ use stanchion::spi::clock;
 
 /// An instant of `CLOCK_MONOTONIC`, in ns.
 ///
-/// `Instant`, by which the library counts deadlines, is a reading of this clock on Linux. The clock is one for all processes
-/// of a machine, so a deadline can be passed on as it is, and does not depend on when the message arrives.
+/// `Instant`, by which the library counts deadlines, is a reading of this clock on Linux. The clock
+/// is one for all processes of a machine, so a deadline can be passed on as it is, and does not
+/// depend on when the message arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 

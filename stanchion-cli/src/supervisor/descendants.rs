@@ -1,7 +1,7 @@
 //! All descendants of this process, however they are related to it and to each other.
 //!
-//! This process is a subreaper: an orphan among its descendants becomes its child. So the tree of parents below it is
-//! complete, and it has no descendant exactly if it has no child.
+//! This process is a subreaper: an orphan among its descendants becomes its child. So the tree of
+//! parents below it is complete, and it has no descendant exactly if it has no child.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -18,15 +18,15 @@ use super::protocol::Status;
 /// In the place of a session that is not known. No process is in it.
 const UNKNOWN: i32 = -1;
 
-/// A process, and what tells it from a later one with the same number.
+/// A process, with the time that distinguishes it from a later process with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub(crate) pid: Pid,
     parent: i32,
     group: i32,
     session: i32,
-    /// When it started, in ticks since the machine's start. `None` for a child of this process of which the kernel tells no more: its
-    /// number is not used again before it is collected here.
+    /// When it started, in ticks since the machine's start. `None` for a child of this process of
+    /// which the kernel shows no more: its number is not used again before it is collected here.
     started: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Process {
     /// Sends a signal to this process, and to no other that has its number by now.
     ///
     /// # Errors
-    /// `PermissionDenied` for a process of another user. One that is gone is no error.
+    /// `PermissionDenied` for a process of another user. A process that is gone is no error.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
             Ok(descriptor)
@@ -59,7 +59,7 @@ impl Process {
     }
 }
 
-/// Returns the descendants of this process, with those that have ended and were not collected.
+/// Returns the descendants of this process, also the ones that have ended and were not collected.
 pub(crate) fn all() -> Vec<Process> {
     all_but(|_| false)
 }
@@ -93,11 +93,12 @@ fn all_but(is_left_out: impl Fn(&Process) -> bool) -> Vec<Process> {
     found
 }
 
-/// Processes that are none of the command's, although they are descendants of this process: those that were there before the
-/// command, such as the jobs of a shell that became this program by `exec`.
+/// Processes that are none of the command's, although they are descendants of this process: they
+/// were there before the command, such as the jobs of a shell that became this program by `exec`.
 #[derive(Debug)]
 pub(crate) struct Inherited {
-    /// The session of this process. The supervisor begins one of its own, and no process goes back to an earlier one.
+    /// The session of this process. The supervisor begins one of its own, and no process goes back
+    /// to an earlier one.
     session: i32,
     /// By their numbers, and when they started, if that is known.
     processes: HashMap<Pid, Option<u64>>,
@@ -113,7 +114,8 @@ impl Inherited {
         Self { session, processes }
     }
 
-    /// Collects the children that have ended, and returns the descendants of this process that came later.
+    /// Collects the children that have ended, and returns the descendants of this process that came
+    /// later.
     ///
     /// An orphan of an inherited process counts among these if it has left the session, too.
     pub(crate) fn others(&mut self) -> Vec<Process> {
@@ -129,7 +131,7 @@ impl Inherited {
     }
 }
 
-/// Returns the children of this process, also those that a `/proc` with `hidepid` does not show.
+/// Returns the children of this process, also the ones that a `/proc` with `hidepid` does not show.
 fn own_children() -> Vec<Pid> {
     let mut children = Vec::new();
     for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -144,8 +146,8 @@ fn of_hidden_child(pid: Pid) -> Process {
     Process { pid, parent: process::id().cast_signed(), group, session: UNKNOWN, started: None }
 }
 
-/// Kills the groups of these processes, but not that of this process. A process that starts another one and ends has a new number
-/// whenever it is looked for, but stays in its group.
+/// Kills the groups of these processes, but not that of this process. A process that starts another
+/// one and ends has a new number whenever it is looked for, but stays in its group.
 pub(crate) fn kill_groups(processes: &[Process]) {
     let Ok(own) = getpgid(None) else { return };
     for group in other_groups(processes, own) {
@@ -154,9 +156,9 @@ pub(crate) fn kill_groups(processes: &[Process]) {
     }
 }
 
-/// Returns the groups of these processes that may be signalled as a whole. To the kernel group 0 is that of whoever signals, and group
-/// 1 means every process: a process that entered this container from outside shows the first, the container's own first process the
-/// second.
+/// Returns the groups of these processes that may be signalled as a whole. To the kernel group 0 is
+/// the group of the sender, and group 1 means every process: a process that entered this container
+/// from outside shows the first, the container's own first process the second.
 fn other_groups(processes: &[Process], own: Pid) -> HashSet<Pid> {
     let groups = processes
         .iter()
@@ -173,14 +175,15 @@ pub(crate) fn signal_group(group: Pid, signal: Signal) {
     }
 }
 
-/// Reads what the kernel says of a process. A zombie is one: its other threads may run on.
+/// Reads the kernel's record of a process. A zombie counts as a process: its other threads may run
+/// on.
 fn of(pid: Pid) -> Option<Process> {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     parsed(pid, &stat)
 }
 
-/// The fields behind the name, which stands in brackets and may contain any byte: state, parent, group, session, …, start as
-/// the 20th.
+/// The fields behind the name, which stands in brackets and may contain any byte: state, parent,
+/// group, session, …, start as the 20th.
 fn parsed(pid: Pid, stat: &[u8]) -> Option<Process> {
     let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(&stat[end_of_name + 1..]).ok()?;

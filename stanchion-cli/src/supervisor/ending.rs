@@ -31,7 +31,8 @@ impl Ending {
         self.kill_at = self.kill_at.min(kill_at);
     }
 
-    /// Signals every descendant that lives now. Returns those that cannot be signalled, once each.
+    /// Signals every descendant that lives now. Returns the ones that cannot be signalled, once
+    /// each.
     ///
     /// To be called until no descendant is left, since a descendant can start others meanwhile.
     pub(crate) fn step(&mut self) -> Vec<Pid> {

@@ -10,15 +10,15 @@ use super::clock::timespec;
 use super::descendants::{Process, kill_groups};
 use super::wake::Wake;
 
-/// How often processes are looked for: at first, and once all that is left was killed or cannot be. Such a process can be there for
-/// hours, and a look reads all of `/proc`.
+/// How often processes are looked for: at first, and once all that is left was killed or cannot be.
+/// Such a process can be there for hours, and a look reads all of `/proc`.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was killed, and what cannot be.
+/// The processes that were killed, and the others.
 #[derive(Debug)]
 pub(crate) struct Killing {
-    /// Of what the last step was given, what could be signalled.
+    /// The processes of the last step that could be signalled.
     killed: HashSet<(Pid, Option<u64>)>,
     stuck: HashSet<Pid>,
     interval: Duration,
@@ -29,7 +29,8 @@ impl Killing {
         Self { killed: HashSet::new(), stuck: HashSet::new(), interval: MIN_INTERVAL }
     }
 
-    /// Kills these processes and their groups. Returns those that cannot be signalled, once each.
+    /// Kills these processes and their groups. Returns the processes that cannot be signalled, once
+    /// each.
     pub(crate) fn step(&mut self, left: &[Process]) -> Vec<Pid> {
         kill_groups(left);
         // A process of another user ends by itself or not at all.
@@ -47,17 +48,17 @@ impl Killing {
         self.stuck.insert(pid)
     }
 
-    /// Returns when to look again. The end of a child is told by a signal.
+    /// Returns when to look again. A signal reports the end of a child.
     pub(crate) fn interval(&self) -> Duration {
         self.interval
     }
 }
 
-/// Somebody asked for the end of the wait.
+/// The end of the wait was asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Interrupted;
 
-/// What is told while processes are killed.
+/// The reports while processes are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// This process cannot be signalled.
@@ -68,7 +69,8 @@ pub(crate) enum Told {
 
 /// Kills the processes that `left` returns until it returns none.
 ///
-/// It blocks the thread. Without `wake` no signal ends the wait, and the end of a process is seen only at the next look.
+/// It blocks the thread. Without `wake` no signal ends the wait, and the end of a process is seen
+/// only at the next look.
 ///
 /// # Errors
 /// `Interrupted` at the second signal that asks this program to end.
@@ -95,7 +97,7 @@ pub(crate) fn kill_until_gone(
             tell(Told::Asked);
         }
         let mut events: Vec<_> = wake.iter().map(|wake| PollFd::new(&**wake, PollFlags::IN)).collect();
-        // An interrupted wait is as good as one that is over.
+        // An interrupted wait counts as over.
         let _ = poll(&mut events, Some(&timespec(killing.interval())));
     }
 }

@@ -1,8 +1,9 @@
 //! The supervisor: the process between the client, which keeps the hold, and the command.
 //!
-//! It leads a session of its own and is a subreaper, so that it sees every descendant of the command. It ends all of
-//! them before the hold's deadline by its own clock, whatever the client does: a client that is stopped sends no further
-//! deadline, and one that is killed closes the socket. It has one thread and no runtime.
+//! It leads a session of its own and is a subreaper, so that it sees every descendant of the
+//! command. It ends all of them before the hold's deadline by its own clock, whatever the client
+//! does: a client that is stopped sends no further deadline, and a killed client closes the socket.
+//! It has one thread and no runtime.
 
 mod channel;
 pub(crate) mod clock;
@@ -54,7 +55,8 @@ pub(crate) fn supervise(options: &Supervise) -> ExitCode {
 }
 
 fn prepared(options: &Supervise) -> io::Result<Program> {
-    // Before anything else, so that no death of the client is missed; where it died before, it is no longer the parent.
+    // Before anything else, so that no death of the client is missed; where it died before, it is
+    // no longer the parent.
     set_parent_process_death_signal(Some(Signal::TERM))?;
     if getppid() != Pid::from_raw(options.parent) {
         return Err(io::Error::other("its client has ended"));

@@ -103,7 +103,7 @@ impl Program {
         }
     }
 
-    /// Begins the end, or hastens one that has begun. A loss is the cause, whatever else was.
+    /// Begins the end, or hastens an end that has begun. A loss replaces any other cause.
     fn end(&mut self, cause: Cause) {
         let now = Moment::now();
         let kill_at = self.deadline.map_or(now, |deadline| self.timing.kill_at(now, deadline));
@@ -115,7 +115,8 @@ impl Program {
         self.channel.send(Report::Ending(cause));
     }
 
-    /// Starts the command once its input and the hold's deadline are known. Returns whether it has still to be waited for.
+    /// Starts the command once its input and the hold's deadline are known. Returns whether it has
+    /// still to be waited for.
     fn begin(&mut self) -> bool {
         if let Some(ending) = &self.ending {
             let report = Report::Ended { status: Status::Signal(Signal::TERM.as_raw()), cause: ending.cause };
@@ -164,7 +165,7 @@ impl Program {
             let main = ended.into_iter().find(|(pid, _)| Some(*pid) == self.main);
             if let (Some((_, status)), None) = (main, self.status) {
                 self.status = Some(status);
-                // What it has left behind must not run when the lock is free.
+                // The processes that it has left behind must not run when the lock is free.
                 if self.ending.is_none() {
                     self.end(Cause::Itself);
                 }

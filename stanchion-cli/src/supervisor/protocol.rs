@@ -1,4 +1,4 @@
-//! What the client and its supervisor tell each other: lines of text over a socket.
+//! The protocol between the client and its supervisor: lines of text over a socket.
 
 use std::fmt;
 use std::str::FromStr;

@@ -9,11 +9,13 @@ const MAX_KILL: Duration = Duration::from_secs(1);
 
 /// Times before the deadline.
 ///
-/// A healthy renewal comes at a third of the lease, and its request ends within another third. What is left then is a
-/// quarter of the lease or more, so that a command is not ended while its hold is kept.
+/// A healthy renewal comes at a third of the lease, and its request ends within another third. What
+/// is left then is a quarter of the lease or more, so that a command is not ended while its hold is
+/// kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timing {
-    /// From `SIGTERM` to the deadline. From `SIGTERM` to `SIGKILL` at most, where the deadline is further away.
+    /// From `SIGTERM` to the deadline. From `SIGTERM` to `SIGKILL` at most, where the deadline is
+    /// further away.
     pub(crate) grace: Duration,
     /// From `SIGKILL` to the deadline.
     pub(crate) kill: Duration,
@@ -43,7 +45,8 @@ mod tests {
         for seconds in [2, 3, 10, 30, 3600] {
             let lease = Duration::from_secs(seconds);
             let timing = Timing::of_lease(lease);
-            // The deadline counts from when the last request was sent; the next one is answered two thirds later at worst.
+            // The deadline counts from when the last request was sent; the next one is answered two
+            // thirds later at worst.
             let believed = stanchion::Ttl::new(lease).unwrap().belief();
             assert!(believed - lease * 2 / 3 > timing.grace, "{seconds}");
             assert!(

@@ -13,7 +13,7 @@ use super::ignored::Ignored;
 
 /// Signals that ask the supervisor to end. The kernel sends the first one when the client dies.
 const END: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-/// Signals that tell of children, or would end or stop a supervisor that somebody sends them.
+/// Signals about children, and signals that would end or stop the supervisor.
 const OTHERS: [Signal; 6] =
     [Signal::CHILD, Signal::USR1, Signal::USR2, Signal::TSTP, Signal::TTIN, Signal::TTOU];
 
@@ -25,8 +25,8 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    /// Begins to catch signals. Those that this process ignores stay ignored, so that the command inherits that: a command
-    /// begun by `nohup` outlives its terminal.
+    /// Begins to catch signals. Signals that this process ignores stay ignored, so that the command
+    /// inherits that: a command begun by `nohup` outlives its terminal.
     pub(crate) fn new() -> io::Result<Self> {
         let (bytes, sender) = UnixStream::pair()?;
         bytes.set_nonblocking(true)?;

@@ -61,7 +61,8 @@ impl Fixture {
     }
 
     pub(crate) fn postgres() -> Self {
-        // Commands that only look do not make the schema. In a namespace of its own, of which this notes what keeps the mutexes.
+        // Commands that only look do not make the schema. In a namespace of its own, of which this
+        // notes what keeps the mutexes.
         static SCHEMA: Once = Once::new();
         let server = servers::postgres().unwrap().url();
         SCHEMA.call_once(|| assert_eq!(Self::at(server).code(&["wait-group", "NAME", "count"]), 0));
@@ -89,7 +90,8 @@ impl Fixture {
 
     /// As [`program`](Self::program), by another way to the store.
     pub(crate) fn program_at(&self, url: &str, arguments: &[&str]) -> Command {
-        // The program leaves signals ignored that its caller ignores, as a shell does for a job in the background.
+        // The program leaves signals ignored that its caller ignores, as a shell does for a job in
+        // the background.
         let mut command = Command::new("env");
         command.args(["--default-signal", env!("CARGO_BIN_EXE_stanchion")]);
         let arguments = arguments.iter().map(|word| if *word == "NAME" { &*self.name } else { word });
@@ -120,7 +122,8 @@ impl Fixture {
         Running { process: Process::spawn(&mut command).unwrap(), errors: file }
     }
 
-    /// Returns the processes of commands that run under the name, also those that left their group and session.
+    /// Returns the processes of commands that run under the name, also those that left their group
+    /// and session.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         let variable = format!("STANCHION_NAME={}", self.name);
         let has_it =

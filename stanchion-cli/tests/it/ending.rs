@@ -19,7 +19,8 @@ on_each_store!(
     nobody_has_to_read_the_messages,
 );
 
-/// Returns shell code that writes on from processes of three sessions, none of which `SIGTERM` ends.
+/// Returns shell code that writes on from processes of three sessions, none of which `SIGTERM`
+/// ends.
 pub(crate) fn stubborn(fixture: &Fixture) -> String {
     let on = fixture.ledger.writes_on().replace('"', "\\\"").replace('$', "\\$");
     let stubborn = format!("trap '' TERM INT HUP QUIT; {on}");

@@ -23,7 +23,8 @@ fn start(fixture: &Fixture, url: &str) -> Running {
     running
 }
 
-/// Asserts that the command is gone before the deadline of a lease that nobody renews since the watch was started.
+/// Asserts that the command is gone before the deadline of a lease that nobody renews since the
+/// watch was started.
 fn is_gone_in_time(fixture: &Fixture, watch: &Stopwatch) {
     fixture.wait_until_gone();
     let (took, limit) = (watch.elapsed(), Ttl::new(TTL).unwrap().belief());
@@ -46,7 +47,8 @@ fn a_killed_client_takes_its_command_along(fixture: &Fixture) {
     next_one_runs(fixture, next);
 }
 
-/// It is stopped for three leases at least: until the next command has run and two more leases have passed.
+/// It is stopped for three leases at least: until the next command has run and two more leases have
+/// passed.
 fn a_stopped_client_has_its_command_ended(fixture: &Fixture) {
     let mut running = start(fixture, &fixture.url);
     let next = fixture.start(&[], &fixture.ledger.short_work());
@@ -129,7 +131,8 @@ fn a_killed_server_ends_the_command(server: &Server) {
     next_one_runs(&fixture, next);
 }
 
-/// The supervisor is stopped, and the server does not answer: the client does the supervisor's work.
+/// The supervisor is stopped, and the server does not answer: the client does the supervisor's
+/// work.
 fn a_stopped_supervisor_is_replaced(server: &Server) {
     let fixture = server.fixture();
     let mut running = start(&fixture, &fixture.url);

@@ -58,8 +58,8 @@ impl Ledger {
         self.wait_for(|entry| entry.word == word)
     }
 
-    /// Asserts that no command wrote a line after one with a later grant had: no two were there at an instant. Returns the
-    /// tokens in the order of their first lines.
+    /// Asserts that no command wrote a line after one with a later grant had: no two were there at
+    /// an instant. Returns the tokens in the order of their first lines.
     pub(crate) fn is_exclusive(&self) -> Vec<u64> {
         let entries = self.entries();
         let mut tokens: Vec<u64> = Vec::new();

@@ -12,7 +12,8 @@ use stanchion_testbed::servers::wait_until;
 
 use crate::common::{FOR_EVER, Fixture, state};
 
-/// A signal that comes between the grant and the start of the command: it would have ended the command.
+/// A signal that comes between the grant and the start of the command: it would have ended the
+/// command.
 #[test]
 fn a_signal_before_the_start_ends_what_was_not_begun() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,7 +69,8 @@ fn children_from_before_outlive_a_killed_supervisor() {
     }
 }
 
-/// Each link of the chain starts the next one and ends: whenever a link is looked for, another one is there.
+/// Each link of the chain starts the next one and ends: whenever a link is looked for, another one
+/// is there.
 #[test]
 fn a_chain_of_processes_ends_after_a_killed_supervisor() {
     let fixture = Fixture::redis();

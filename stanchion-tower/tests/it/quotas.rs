@@ -30,7 +30,8 @@ fn answer(_: Request<()>) -> Answer {
     ready(Ok(Response::new(())))
 }
 
-/// Sends a request that costs as many tokens as its path has characters. Returns the status and the limit that the answer tells.
+/// Sends a request that costs as many tokens as its path has characters. Returns the status and the
+/// limit that the answer tells.
 async fn ask(service: &mut RateLimit<Inner>, path: &str) -> (u16, Option<String>) {
     let request = Request::get(path).header("x-api-key", "a").body(()).unwrap();
     let response = service.ready().await.unwrap().call(request).await.unwrap();
@@ -38,7 +39,8 @@ async fn ask(service: &mut RateLimit<Inner>, path: &str) -> (u16, Option<String>
     (response.status().as_u16(), limit)
 }
 
-/// As while a new version with larger quotas is rolled out: an old instance puts its own in force once more.
+/// As while a new version with larger quotas is rolled out: an old instance puts its own in force
+/// once more.
 #[tokio::test(start_paused = true)]
 async fn what_another_version_put_in_force_is_replaced_again() {
     let store = memory();

@@ -39,8 +39,9 @@ fn law(time: Duration) -> f64 {
     100.0 * time.as_secs_f64()
 }
 
-/// Returns the tokens that came, without those that a full bucket may have lost, from the first to the last of these times at which less
-/// than one token was left. Each was between the sending of a refused request and its answer.
+/// Returns the tokens that came, without those that a full bucket may have lost, from the first to
+/// the last of these times at which less than one token was left. Each was between the sending of a
+/// refused request and its answer.
 fn kept(mut empty: Vec<(Instant, Instant)>) -> f64 {
     empty.sort_unstable();
     let Some((last, _)) = empty.last().copied() else { return 0.0 };
@@ -50,8 +51,8 @@ fn kept(mut empty: Vec<(Instant, Instant)>) -> f64 {
     law(last - empty[0].1) - lost - 1.0
 }
 
-/// 10,000 requests in 20 s by two instances, half of them by HTTP/2: the burst and what has come since are admitted, to one in a
-/// thousand.
+/// 10,000 requests in 20 s by two instances, half of them by HTTP/2: the burst and what has come
+/// since are admitted, to one in a thousand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l1_two_instances_admit_what_the_law_admits() {
     let quota = Quota::per_second(100).burst(BURST);
@@ -99,7 +100,8 @@ async fn l1_two_instances_admit_what_the_law_admits() {
     let admitted = u32::try_from(admitted.load(Ordering::Relaxed)).unwrap();
     assert_eq!(u64::from(admitted) + refused.load(Ordering::Relaxed), 10_000);
     let admitted = f64::from(admitted);
-    // The store's clock was read between the sending of the first request and the last answer. The first request emptied the bucket.
+    // The store's clock was read between the sending of the first request and the last answer. The
+    // first request emptied the bucket.
     let most = law(ends.iter().map(|(_, end)| *end).max().unwrap() - start);
     let mut empty = vec![(start, first_answer)];
     empty.extend(ends.into_iter().flat_map(|(empty, _)| empty));
@@ -148,7 +150,8 @@ async fn l8_the_time_that_a_client_is_told_is_always_enough() {
     }
 }
 
-/// A plan is by key, a cost by path, requests without a key share one limit, and a client may have none.
+/// A plan is by key, a cost by path, requests without a key share one limit, and a client may have
+/// none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quota_and_cost_are_those_of_the_request() {
     let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), Quota::per_hour(2))
@@ -240,7 +243,8 @@ async fn keys_are_of_their_layer() {
     assert!(listed.entries.len() >= 3, "{listed:?}");
 }
 
-/// What the inner layer says of a refusal stays, and what costs more than the burst is told no time.
+/// What the inner layer says of a refusal stays, and what costs more than the burst is told no
+/// time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_described_by_who_refuses() {
     let (store, other) = (memory(), memory());

@@ -103,7 +103,8 @@ async fn nothing_is_freed_without_the_token_or_for_another_site() {
     assert!(!guard.is_held());
 }
 
-/// A page of another site can make a reader's browser send such requests, although it does not get the answers.
+/// A page of another site can make a reader's browser send such requests, although it does not get
+/// the answers.
 #[tokio::test]
 async fn other_sites_have_nothing_looked_at() {
     let faulty = FaultyStore::default();
@@ -144,7 +145,8 @@ async fn other_sites_have_nothing_looked_at() {
     }
 }
 
-/// The request was carried out, and its answer was lost: whoever asked must not take it for a no (C3).
+/// The request was carried out, and its answer was lost: whoever asked must not take it for a no
+/// (C3).
 #[tokio::test]
 async fn an_unknown_outcome_is_told_as_one() {
     let faulty = FaultyStore::default();

@@ -64,7 +64,8 @@ async fn the_whole_store_is_searched_where_not_all_names_are_shown() {
     }
 }
 
-/// A search of something else each time must not make the store work without a pause, also if nobody waits for its end.
+/// A search of something else each time must not make the store work without a pause, also if
+/// nobody waits for its end.
 #[tokio::test(start_paused = true)]
 async fn searches_share_the_pause_between_looks() {
     const LOOK: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! The pool's plain state: no task, no clock, no lock of its own.
 //!
-//! `J` is a queued job and `W` a waker. A change puts every waker that it concerns into [`Wakes`]; the caller calls
-//! them once its lock is free.
+//! `J` is a queued job and `W` a waker. A change puts every waker that it concerns into [`Wakes`];
+//! the caller calls them once its lock is free.
 
 mod counts;
 mod queue;
@@ -139,7 +139,8 @@ impl<J, W: Clone> Kernel<J, W> {
         self.submitters.add(waker)
     }
 
-    /// Returns the state of a submitter. After `Admitted` the job must be pushed under the same lock.
+    /// Returns the state of a submitter. After `Admitted` the job must be pushed under the same
+    /// lock.
     pub(crate) fn poll_submitter(&mut self, submitter: u64, waker: W) -> SubmitterState {
         self.submitters.poll(submitter, waker)
     }
@@ -187,7 +188,8 @@ impl<J, W: Clone> Kernel<J, W> {
         Next::Go((id, job))
     }
 
-    /// Decides whether the worker asks the store on behalf of a job. Never more workers ask than jobs wait.
+    /// Decides whether the worker asks the store on behalf of a job. Never more workers ask than
+    /// jobs wait.
     pub(crate) fn seek(&mut self, worker: usize, wakes: &mut Wakes<W>) -> Next<()> {
         self.workers.set_awake(worker);
         if self.leaves(worker, wakes) {
@@ -201,8 +203,8 @@ impl<J, W: Clone> Kernel<J, W> {
         Next::Go(())
     }
 
-    /// Decides whether the worker goes on asking; if not, it is free again. If still too many workers ask, it wakes the
-    /// next one.
+    /// Decides whether the worker goes on asking; if not, it is free again. If still too many
+    /// workers ask, it wakes the next one.
     pub(crate) fn keeps_seeking(&mut self, worker: usize, wakes: &mut Wakes<W>) -> bool {
         let keeps = self.workers.is_seeking(worker)
             && !self.paused
@@ -240,12 +242,12 @@ impl<J, W: Clone> Kernel<J, W> {
         Some(job)
     }
 
-    /// Tells a running job to stop.
+    /// Stops a running job.
     pub(crate) fn stop(&mut self, id: u64, wakes: &mut Wakes<W>) {
         self.workers.stop(id).into_iter().for_each(|waker| wakes.push(waker));
     }
 
-    /// Tells every running job that can be stopped to stop.
+    /// Stops every running job that can be stopped.
     pub(crate) fn abort(&mut self, wakes: &mut Wakes<W>) {
         self.workers.abort().for_each(|waker| wakes.push(waker));
     }
@@ -302,8 +304,9 @@ impl<J, W: Clone> Kernel<J, W> {
         std::mem::take(&mut self.aborted)
     }
 
-    /// Removes a worker that is gone; a worker is gone once it was told to leave. The job that it was running is
-    /// counted as aborted. If a pool with jobs loses its last worker, the runtime has ended, and the pool is closed.
+    /// Removes a worker that is gone; a worker is gone once it was sent away. The job that it was
+    /// running is counted as aborted. If a pool with jobs loses its last worker, the runtime has
+    /// ended, and the pool is closed.
     pub(crate) fn remove_worker(&mut self, worker: usize, wakes: &mut Wakes<W>) {
         if let Some(job) = self.workers.remove(worker) {
             self.counts.add(End::Aborted);
@@ -338,7 +341,8 @@ impl<J, W: Clone> Kernel<J, W> {
         over || self.workers.count() > self.wanted
     }
 
-    /// Removes the worker in the same step in which it is found to be surplus; returns whether it was.
+    /// Removes the worker in the same step in which it is found to be surplus; returns whether it
+    /// was.
     fn leaves(&mut self, worker: usize, wakes: &mut Wakes<W>) -> bool {
         let leaves = self.must_leave();
         if leaves {

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 /// Number of empty slots that may stay before the queue is compacted, whatever its length.
 const SLACK: usize = 32;
 
-/// Jobs in the order of arrival, by number. A withdrawn job leaves an empty slot. After a withdrawal there are at
-/// most as many empty slots as jobs plus [`SLACK`]; more are compacted away.
+/// Jobs in the order of arrival, by number. A withdrawn job leaves an empty slot. After a
+/// withdrawal there are at most as many empty slots as jobs plus [`SLACK`]; more are compacted
+/// away.
 #[derive(Debug)]
 pub(crate) struct Queue<J> {
     slots: VecDeque<(u64, Option<J>)>,

@@ -1,4 +1,4 @@
-//! How a running job is told to stop.
+//! The stop of a running job.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

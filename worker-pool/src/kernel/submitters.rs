@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Submitters without room, served in the order of arrival. A place that becomes free is promised to the first of them,
-/// so that a later submitter cannot take it.
+/// Submitters without room, served in the order of arrival. A place that becomes free is promised
+/// to the first of them, so that a later submitter cannot take it.
 #[derive(Debug)]
 pub(crate) struct Submitters<W> {
     waiting: BTreeMap<u64, W>,

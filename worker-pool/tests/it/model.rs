@@ -1,5 +1,5 @@
-//! Random sequences of everything that can happen to the pool's state, checked against a model that follows each job to
-//! its end.
+//! Random sequences of everything that can happen to the pool's state, checked against a model that
+//! follows each job to its end.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,8 +37,8 @@ fn lively() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Operations on a pool that takes no more jobs. A second end is rare, because it would hide a wake-up that the first
-/// one forgot.
+/// Operations on a pool that takes no more jobs. A second end is rare, because it would hide a
+/// wake-up that the first one forgot.
 fn ending() -> impl Strategy<Value = Op> {
     prop_oneof![
         60 => lively(),

@@ -131,7 +131,8 @@ async fn a_dropped_submit_has_queued_nothing_and_frees_its_place_in_line() {
     until(&pool, "one waits", |stats| stats.waiting == 1).await;
     let second = tokio::spawn(async move { second.submit(async { 2 }).await.unwrap().await });
     until(&pool, "two wait", |stats| stats.waiting == 2).await;
-    // The place that this frees is promised to the first submitter, which is dropped before it can use it.
+    // The place that this frees is promised to the first submitter, which is dropped before it can
+    // use it.
     queued.cancel();
     first.abort();
     door.open();

@@ -120,7 +120,8 @@ async fn the_submitters_of_a_dropped_group_are_refused() {
 
 type Split = Pin<Box<dyn Future<Output = Result<u32, BoxError>> + Send>>;
 
-/// Splits a number into halves, down to 1. A half for which there is no room in the queue is split in place.
+/// Splits a number into halves, down to 1. A half for which there is no room in the queue is split
+/// in place.
 fn split(number: u32, submitter: GroupSubmitter<u32, BoxError>) -> Split {
     Box::pin(async move {
         if number == 1 {

@@ -1,4 +1,5 @@
-//! The Docker daemon: the machine's own if it answers, or else one that runs as long as this command.
+//! The Docker daemon: the machine's own if it answers, or else one that runs as long as this
+//! command.
 
 use std::env;
 use std::fs;
@@ -91,7 +92,8 @@ impl Daemon {
             .args(["-c", DAEMON, "daemon"])
             .arg(&folder)
             .args([FIRST, &room()])
-            // A Ctrl-C in the terminal is for this process; the shell acts when this process has ended.
+            // A Ctrl-C in the terminal is for this process; the shell acts when this process has
+            // ended.
             .process_group(0)
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
@@ -142,7 +144,8 @@ fn temporary_folder(name: &str) -> Result<PathBuf, Failed> {
     Ok(String::from_utf8(output.stdout)?.trim_end().into())
 }
 
-/// Returns how much memory files may take, in the form for `mount`; `disk` if there is little memory.
+/// Returns how much memory files may take, in the form for `mount`; `disk` if there is little
+/// memory.
 pub(super) fn room() -> String {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     if available_mib(&memory) > 6_000 { "2g".to_owned() } else { "disk".to_owned() }

@@ -17,7 +17,8 @@ use crate::workspace::{cargo, target};
 use daemon::{Daemon, Found};
 use images::Images;
 
-/// For each kind: its main purpose, and the parts that depend on the server, its clock and its wake-ups.
+/// For each kind: its main purpose, and the parts that depend on the server, its clock and its
+/// wake-ups.
 const CASES: [&str; 13] = [
     "as_mutex::m1_critical_sections_never_overlap",
     "as_mutex::m2_fencing_token_grows",
@@ -40,8 +41,8 @@ const SUITES: [(&str, &[&str]); 2] = [
 ];
 /// Number of concurrent cases of a program.
 const THREADS: usize = 4;
-/// The build with the feature `containers`, separate from the rest of the workspace. Dependencies with other features
-/// than elsewhere are built again, and need no optimization.
+/// The build with the feature `containers`, separate from the rest of the workspace. Dependencies
+/// with other features than elsewhere are built again, and need no optimization.
 const SERVERS: [&str; 6] = [
     "--locked",
     "--package=stanchion-testbed",
@@ -62,9 +63,11 @@ fn programs_of_servers() -> io::Result<Command> {
     Ok(command)
 }
 
-/// Finds or starts a daemon, provides images, tries the containers themselves, and runs the cases on them.
+/// Finds or starts a daemon, provides images, tries the containers themselves, and runs the cases
+/// on them.
 ///
-/// If no daemon answers and there is no right to start one, the last line says so after `skipped: `.
+/// If no daemon answers and there is no right to start one, the last line says so after `skipped:
+/// `.
 pub(crate) fn run() -> Outcome {
     if let Some(unknown) = CASES.iter().find(|case| suite::find(case).is_none()) {
         return Err(format!("there is no case {unknown}").into());
@@ -108,8 +111,8 @@ pub(crate) fn run() -> Outcome {
     Ok(stages.summary())
 }
 
-/// Returns a `cargo` command with the feature on. `cargo xtask check` leaves the feature out, so this command checks
-/// its lints: here its dependencies are built anyway.
+/// Returns a `cargo` command with the feature on. `cargo xtask check` leaves the feature out, so
+/// this command checks its lints: here its dependencies are built anyway.
 fn servers(command: &str) -> io::Result<Command> {
     let mut command = cargo(&[command]);
     // With its own target folder, it can be built concurrently with the rest.

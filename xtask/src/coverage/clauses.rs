@@ -10,9 +10,9 @@ use crate::workspace::root;
 /// The contract of this workspace.
 ///
 /// # Panics
-/// If `CONTRACT.md` cannot be read.
+/// If `docs/contract.md` cannot be read.
 static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
-    let path = root().join("CONTRACT.md");
+    let path = root().join("docs/contract.md");
     Contract::read(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 });
 

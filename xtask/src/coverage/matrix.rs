@@ -61,7 +61,8 @@ pub(super) fn judge(found: &Found) -> Verdict {
 #[derive(Debug, PartialEq, Eq)]
 enum Cell {
     Cases(usize),
-    /// The store has no case of its own or of the suite, but the logic that all stores share has one.
+    /// The store has no case of its own or of the suite, but the logic that all stores share has
+    /// one.
     Core,
     Gap,
     Nothing,

@@ -1,7 +1,8 @@
-//! `cargo xtask coverage`: does every clause of the contract have a case in every store, or a written reason?
+//! `cargo xtask coverage`: does every clause of the contract have a case in every store, or a
+//! written reason?
 //!
-//! The cases of the suites are data. A store's own tests, and its calls of the suites with their known gaps, are read
-//! from the sources.
+//! The cases of the suites are data. A store's own tests, and its calls of the suites with their
+//! known gaps, are read from the sources.
 
 pub(crate) mod clauses;
 mod matrix;
@@ -15,7 +16,8 @@ use crate::workspace::{STORES, root};
 use matrix::{Found, StoreCases, judge};
 use scan::{Call, Sources};
 
-/// Prints the table, the gaps with their reasons, and the problems. Returns `true` if there is no problem.
+/// Prints the table, the gaps with their reasons, and the problems. Returns `true` if there is no
+/// problem.
 pub(crate) fn run() -> Outcome {
     let read = |folder: String| Sources::read(&root().join(folder));
     let mut found = Found::default();

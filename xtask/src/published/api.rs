@@ -1,4 +1,5 @@
-//! The listings of public interfaces, kept in the repository so that a review sees every change of them.
+//! The listings of public interfaces, kept in the repository so that a review sees every change of
+//! them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +11,7 @@ use crate::Outcome;
 use crate::workspace::root;
 
 /// The folder of the listings.
-const FOLDER: &str = "api";
+const FOLDER: &str = "docs/api";
 
 pub(super) fn check(crates: &[Documented], write: bool) -> Outcome {
     let folder = root().join(FOLDER);

@@ -5,12 +5,12 @@ use rustdoc_types::{Crate, Id, Item, ItemEnum, ItemKind};
 use super::Documented;
 
 const FACADE: &str = "stanchion";
-/// The types whose methods are the user's side of a hold, but for their `new`, which is for authors of stores. A type of
-/// options is shown where it is used.
-const GUARDS: [&str; 5] = ["MutexGuard", "Permit", "Member", "Reservation", "Fenced"];
+/// The types that are the user's side of a hold. A type of options is shown where it is used.
+const GUARDS: [&str; 4] = ["Guard", "Detached", "Reservation", "Fenced"];
 const HEADING: &str = "# Examples";
 
-/// Returns the methods at the facade's root that have no example.
+/// Returns the traits and guards at the facade's root that have no example: neither of their own
+/// nor at one of their methods.
 pub(super) fn missing(crates: &[Documented]) -> Vec<String> {
     let crates: Vec<_> =
         crates.iter().map(|documented| (documented.package.library(), &documented.docs)).collect();
@@ -21,12 +21,14 @@ pub(super) fn missing(crates: &[Documented]) -> Vec<String> {
     let mut seen = 0;
     let mut problems = Vec::new();
     for (docs, item) in found {
-        for method in methods(docs, item) {
-            seen += 1;
-            if !method.docs.as_deref().unwrap_or_default().contains(HEADING) {
-                let [owner, method] = [item, method].map(|item| item.name.as_deref().unwrap_or_default());
-                problems.push(format!("{owner}::{method} has no example"));
-            }
+        let methods = methods(docs, item);
+        if methods.is_empty() {
+            continue;
+        }
+        seen += 1;
+        let has_example = |item: &&Item| item.docs.as_deref().unwrap_or_default().contains(HEADING);
+        if !methods.iter().chain([&item]).any(has_example) {
+            problems.push(format!("{} has no example", item.name.as_deref().unwrap_or_default()));
         }
     }
     if seen == 0 {
@@ -74,9 +76,7 @@ fn methods<'a>(docs: &'a Crate, item: &'a Item) -> Vec<&'a Item> {
         _ => vec![],
     };
     let items = ids.into_iter().filter_map(|id| docs.index.get(id));
-    let is_method =
-        |item: &&Item| matches!(item.inner, ItemEnum::Function(_)) && item.name.as_deref() != Some("new");
-    items.filter(is_method).collect()
+    items.filter(|item| matches!(item.inner, ItemEnum::Function(_))).collect()
 }
 
 #[cfg(test)]
@@ -88,9 +88,9 @@ mod tests {
     fn traits_and_guards_are_looked_at() {
         let docs = documented(
             "shown",
-            "mod hidden { pub trait Lock { fn lock(&self); } pub struct Permit; impl Permit { pub fn new() -> Self { Self } pub fn keep(&self) {} }
+            "mod hidden { pub trait Lock { fn lock(&self); } pub struct Guard; impl Guard { pub fn keep(&self) {} }
                  pub struct Options; impl Options { pub fn set(&self) {} } }
-             pub use hidden::{Lock, Permit, Options};",
+             pub use hidden::{Lock, Guard, Options};",
         );
         let items = at_root(&docs).into_iter().map(|id| &docs.index[&id]);
         let found = items.flat_map(|item| methods(&docs, item)).filter_map(|method| method.name.as_deref());

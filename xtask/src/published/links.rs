@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::Package;
 
-/// Returns the links that break: rustdoc and the registry render a README far from the files beside it, so that only
-/// links to the web, to items and to headings of the same text work there.
+/// Returns the links that break: rustdoc and the registry render a README far from the files beside
+/// it, so that only links to the web, to items and to headings of the same text work there.
 pub(super) fn broken(packages: &[Package]) -> io::Result<Vec<String>> {
     let mut problems = Vec::new();
     for package in packages {

@@ -70,8 +70,8 @@ pub(crate) fn check_docs() -> Outcome {
     Ok(problems.is_empty())
 }
 
-/// Compares the public interfaces with the listings in the repository; `write` writes the listings instead. Returns
-/// `true` if they agree.
+/// Compares the public interfaces with the listings in the repository; `write` writes the listings
+/// instead. Returns `true` if they agree.
 pub(crate) fn check_api(write: bool) -> Outcome {
     api::check(&document()?, write)
 }

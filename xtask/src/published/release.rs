@@ -1,4 +1,5 @@
-//! `cargo xtask release`: what must hold before the crates are published, as far as it can be tried without a registry.
+//! `cargo xtask release`: what must hold before the crates are published, as far as it can be tried
+//! without a registry.
 
 use super::{Package, packages};
 use crate::Outcome;
@@ -15,7 +16,8 @@ pub(crate) fn run() -> Outcome {
     stages.run("docs", published::check_docs)?;
     stages.run("public interfaces", || published::check_api(false))?;
     stages.run("features", || features(&packages))?;
-    // Each crate is built from its package alone, with the packages of the others in place of a registry.
+    // Each crate is built from its package alone, with the packages of the others in place of a
+    // registry.
     let mut package = cargo(&["package", "--locked", "--allow-dirty"]);
     package.args(packages.iter().flat_map(|package| ["--package", &package.name]));
     stages.command("packages", &mut package)?;
@@ -23,7 +25,8 @@ pub(crate) fn run() -> Outcome {
     Ok(stages.summary())
 }
 
-/// Builds every package with no feature, with each feature alone, with all pairs, and with all features.
+/// Builds every package with no feature, with each feature alone, with all pairs, and with all
+/// features.
 fn features(packages: &[Package]) -> Outcome {
     let mut failed = 0;
     for package in packages {

@@ -47,8 +47,8 @@ pub(crate) enum What {
 /// The arguments with which a test program prints these lines, with the time of each test.
 pub(crate) const ARGUMENTS: [&str; 4] = ["-Z", "unstable-options", "--format=json", "--report-time"];
 
-/// The variable with which a stable toolchain's test programs accept [`ARGUMENTS`]. Builds that a test starts must not
-/// see it: some build scripts would run again.
+/// The variable with which a stable toolchain's test programs accept [`ARGUMENTS`]. Builds that a
+/// test starts must not see it: some build scripts would run again.
 pub(crate) const ALLOWED_BY: &str = "RUSTC_BOOTSTRAP";
 
 /// The end of one test.

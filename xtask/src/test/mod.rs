@@ -1,4 +1,5 @@
-//! `cargo xtask test`: the servers, the tests of the workspace, and the short tier of the fault campaign.
+//! `cargo xtask test`: the servers, the tests of the workspace, and the short tier of the fault
+//! campaign.
 
 mod beside;
 mod events;
@@ -23,8 +24,8 @@ use programs::{Built, Program, build, of_packages, workspace};
 use report::{Counts, Report, counts_of_doc_tests};
 use side_by_side::Job;
 
-/// The programs that take longest, with the number of their concurrent tests. They start first. All other programs run
-/// one test at a time.
+/// The programs that take longest, with the number of their concurrent tests. They start first. All
+/// other programs run one test at a time.
 const THREADS: [(&str, usize); 6] = [
     ("backend-postgres/it", 4),
     ("backend-redis/it", 3),
@@ -35,13 +36,14 @@ const THREADS: [(&str, usize); 6] = [
 ];
 const USUAL_THREADS: usize = 1;
 
-/// Parts of the names of tests that take at least half a minute, most of it waiting. They start first, in a separate
-/// process: at the end of a program the processor would idle.
+/// Parts of the names of tests that take at least half a minute, most of it waiting. They start
+/// first, in a separate process: at the end of a program the processor would idle.
 const LONG: [&str; 4] = ["lost_commands::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
 /// Number of concurrent tests in such a process.
 const LONG_THREADS: usize = 2;
 
-/// Provides the servers, builds, tests and reports. The last line has the numbers of passed, failed and skipped tests.
+/// Provides the servers, builds, tests and reports. The last line has the numbers of passed, failed
+/// and skipped tests.
 pub(crate) fn run(options: &Test) -> Outcome {
     let mut stages = Stages::default();
     let permission = if options.no_install { Permission::LookOnly } else { Permission::Install };
@@ -102,7 +104,8 @@ fn once(
         report = Report::new(side_by_side::run(&jobs, seed), undrawn, counts);
         Ok(report.is_well())
     })?;
-    // Not beside other tests: its workers keep the processor busy, and show more the more they can do.
+    // Not beside other tests: its workers keep the processor busy, and show more the more they can
+    // do.
     if let Some(worker) = built.worker.clone().filter(|_| whole).map(Worker) {
         let campaign = || faults::short_tier(&worker, seed, options.full);
         stages.run("faults", || campaign().map_err(|error| error as Box<dyn std::error::Error>))?;
@@ -139,7 +142,8 @@ fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), B
             }
         }
     }
-    // Jobs of long tests first, then by program: the run does not have to wait at the end for a job that started early.
+    // Jobs of long tests first, then by program: the run does not have to wait at the end for a job
+    // that started early.
     jobs.sort_by_key(|job| (!job.tests.iter().all(|test| takes_long(test)), weight(&job.program)));
     Ok((jobs, undrawn))
 }

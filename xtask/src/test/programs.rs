@@ -92,8 +92,8 @@ impl Built {
     }
 }
 
-/// Returns the name in `path+file:///src/core#stanchion-core@0.1.0`, or in `…/core#0.1.0` if folder and package have
-/// the same name.
+/// Returns the name in `path+file:///src/core#stanchion-core@0.1.0`, or in `…/core#0.1.0` if folder
+/// and package have the same name.
 fn package_name(id: &str) -> &str {
     let (path, rest) = id.rsplit_once('#').unwrap_or(("", id));
     match rest.split_once('@') {
@@ -102,7 +102,8 @@ fn package_name(id: &str) -> &str {
     }
 }
 
-/// Returns `cargo COMMAND` for the whole workspace but the benches, with the features that the tests need.
+/// Returns `cargo COMMAND` for the whole workspace but the benches, with the features that the
+/// tests need.
 pub(crate) fn workspace(command: &str) -> Command {
     let mut cargo = cargo(&[command, "--locked", "--workspace", BUT_BENCHES, FEATURES]);
     cargo.stdin(Stdio::null());
@@ -123,7 +124,8 @@ pub(crate) fn build(mut command: Command) -> io::Result<Option<Built>> {
     Ok(child.wait()?.success().then_some(built))
 }
 
-/// Returns the programs of some packages, by name or by folder; all programs if no package is given.
+/// Returns the programs of some packages, by name or by folder; all programs if no package is
+/// given.
 pub(crate) fn of_packages(programs: Vec<Program>, packages: &[String]) -> Result<Vec<Program>, String> {
     if packages.is_empty() {
         return Ok(programs);

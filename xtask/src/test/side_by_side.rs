@@ -1,4 +1,5 @@
-//! Runs test programs concurrently: most tests wait for leases and servers most of the time, and their waits overlap.
+//! Runs test programs concurrently: most tests wait for leases and servers most of the time, and
+//! their waits overlap.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -10,10 +11,12 @@ use std::time::{Duration, Instant};
 use super::events::{ALLOWED_BY, ARGUMENTS, Ended, Told, Verdict};
 use super::programs::Program;
 
-/// Timeout of a program without output: after that it counts as stuck. A case of the suites may take two minutes.
+/// Timeout of a program without output: after that it counts as stuck. A case of the suites may
+/// take two minutes.
 const STUCK: Duration = Duration::from_secs(300);
-/// Maximum number of concurrent tests, over all programs. Most of them mostly wait. With 14, two cores had 30 threads that
-/// were ready to run, the run took as long, and the tests waited for each other.
+/// Maximum number of concurrent tests, over all programs. Most of them mostly wait. With 14, two
+/// cores had 30 threads that were ready to run, the run took as long, and the tests waited for each
+/// other.
 const MAXIMUM_THREADS: usize = 8;
 /// Maximum number of lines that are kept of a program's standard error.
 const KEPT_LINES: usize = 200;

@@ -1,8 +1,9 @@
 //! The random part of the default tier: most cases on the variants of a store.
 //!
-//! Every clause runs on memory, on a Redis server and on Postgres with leases and with sessions. On a variant (TLS, a
-//! cluster, Sentinel, a pooler, a role with the least rights), the cases that can differ there run each time. Of the
-//! other cases a slice runs that the seed selects: ten consecutive seeds cover all.
+//! Every clause runs on memory, on a Redis server and on Postgres with leases and with sessions. On
+//! a variant (TLS, a cluster, Sentinel, a pooler, a role with the least rights), the cases that can
+//! differ there run each time. Of the other cases a slice runs that the seed selects: ten
+//! consecutive seeds cover all.
 
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    fn call(name: &str, ask: ProbeItems) -> Probe {
+    fn call(name: &str, items: ProbeItems) -> Probe {
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
         // Two hashes.
         let terms = FilterTerms { shape: Shape::new(10_000_000, 0.25).unwrap(), ttl: None };
@@ -222,18 +222,17 @@ mod tests {
             call("a", insert(&[page + 1, 4])),
             call("a", ProbeItems::Contains(vec![1, 2 * page])),
         ];
-        let batches = by_name(&calls);
+        let batches = by_name(&calls.iter().collect::<Vec<_>>());
         assert_eq!((batches[0].calls.as_slice(), batches[1].calls.as_slice()), (&[0, 2, 3][..], &[1][..]));
         let [first, second] = batches[0].groups.as_slice() else { panic!("two groups") };
         assert_eq!((first.counts.as_slice(), second.counts.as_slice()), (&[2, 1][..], &[1][..]));
         assert_eq!(first.pages[&0], [0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 3, 0, 0, 1, 0, 0, 4, 0, 0, 2]);
         assert_eq!(first.pages[&1], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2]);
-        let id = RequestId { lane: Ticket::random(), number: 7 };
-        let entry = batches[0].entry(id, 64);
+        let entry = batches[0].entry(64);
         assert_eq!(entry.pages, [0, 1, 2]);
         let last = &entry.arguments[entry.arguments.len() - 2..];
         assert_eq!((last[0].as_slice(), last[1].len()), (&b"3"[..], 6), "the third page");
-        let begun: Vec<_> = batches[0].beginnings(id, 1).into_iter().map(|entry| entry.pages).collect();
+        let begun: Vec<_> = batches[0].beginnings(1).into_iter().map(|entry| entry.pages).collect();
         assert_eq!(begun, [[0], [1]], "none for a call that only asks");
     }
 

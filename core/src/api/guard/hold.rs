@@ -17,7 +17,8 @@ use crate::{Detached, Error, ErrorKind, FencingToken, Result, Ticket, Ttl};
 /// [C11]: crate::contract#c11
 #[async_trait]
 pub trait HoldBackend: fmt::Debug + Send + Sync {
-    /// Returns whether the hold is live. No I/O; `false` from the deadline on, and once `false`, always ([C9], [C10]).
+    /// Returns whether the hold is live. No I/O; `false` from the deadline on, and once `false`,
+    /// always ([C9], [C10]).
     ///
     /// [C9]: crate::contract#c9
     /// [C10]: crate::contract#c10
@@ -34,7 +35,8 @@ pub trait HoldBackend: fmt::Debug + Send + Sync {
     /// [C21]: crate::contract#c21
     fn context(&self, operation: &'static str, error: Error) -> Error;
 
-    /// Resolves when the hold is lost, at its deadline at the latest; never on an ordinary release ([C9]).
+    /// Resolves when the hold is lost, at its deadline at the latest; never on an ordinary release
+    /// ([C9]).
     ///
     /// [C9]: crate::contract#c9
     async fn lost(&self, ticket: Ticket);
@@ -50,8 +52,8 @@ pub trait HoldBackend: fmt::Debug + Send + Sync {
     /// `Lost` if the hold was gone; `Unavailable` or `Unknown` if the store did not answer.
     async fn release(&self, ticket: Ticket) -> Result<()>;
 
-    /// Ends renewal, sets the lease a last time, and returns the hold, with the token of its grant, under the ticket by which
-    /// it can be attached ([C24]): its own or a fresh one.
+    /// Ends renewal, sets the lease a last time, and returns the hold, with the token of its grant,
+    /// under the ticket by which it can be attached ([C24]): its own or a fresh one.
     ///
     /// # Errors
     /// As [`release`](Self::release); `Unsupported` where the store cannot.
@@ -60,8 +62,8 @@ pub trait HoldBackend: fmt::Debug + Send + Sync {
     async fn detach(&self, ticket: Ticket, token: FencingToken, lease: Ttl) -> Result<Detached>;
 }
 
-/// One hold of one acquisition, shared by the guards of it: the inside of [`MutexGuard`](crate::MutexGuard), [`Permit`](crate::Permit) and
-/// [`Member`](crate::Member).
+/// One hold of one acquisition, shared by the guards of it: the inside of
+/// [`MutexGuard`](crate::MutexGuard), [`Permit`](crate::Permit) and [`Member`](crate::Member).
 #[must_use = "dropping a hold releases it"]
 pub struct Hold {
     backend: Arc<dyn HoldBackend>,
@@ -121,7 +123,8 @@ impl Hold {
         let mut future = pin!(future);
         let mut lost = self.backend.lost(self.ticket);
         poll_fn(|cx| {
-            // Checked before the future is polled: a process stopped past its deadline must not take one more step.
+            // Checked before the future is polled: a process stopped past its deadline must not
+            // take one more step.
             if !self.is_held() || lost.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(self.backend.context("run", Error::lost())));
             }

@@ -1,10 +1,11 @@
-//! Which kind of object a guard is of.
+//! The kinds of objects that guards are of.
 
 use std::fmt::Debug;
 
 use crate::Kind;
 
-/// The kind of object that a [`Guard`](crate::Guard) is of: [`OfMutex`], [`OfSemaphore`] or [`OfWaitGroup`]. Sealed: there are no others.
+/// The kind of object that a [`Guard`](crate::Guard) is of: [`OfMutex`], [`OfSemaphore`] or
+/// [`OfWaitGroup`]. Sealed: there are no others.
 pub trait GuardKind: sealed::Sealed + Debug + Send + Sync + Unpin + 'static {
     /// The kind.
     const KIND: Kind;

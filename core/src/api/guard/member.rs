@@ -3,8 +3,9 @@
 use super::{Guard, OfWaitGroup};
 use crate::Result;
 
-/// A member of a wait group: work under way. Call [`done`](Self::done) when the work is done: a member that is dropped
-/// counts as *abandoned*, which `wait` reports apart from the finished ones ([W4]).
+/// A member of a wait group: work under way. Call [`done`](Self::done) when the work is done: a
+/// member that is dropped counts as *abandoned*, which `wait` reports apart from the finished ones
+/// ([W4]).
 ///
 /// [W4]: crate::contract#w4
 pub type Member = Guard<OfWaitGroup>;
@@ -15,25 +16,13 @@ impl Member {
     /// The same as [`release`](Self::release), by the name that wait groups use.
     ///
     /// # Errors
-    /// `Lost` if the member was gone already: expired, or done by its ticket ([W2]). `Unavailable` or `Unknown` if
-    /// the store did not answer in time, or if the outcome is unknown; then the member is being
-    /// abandoned.
+    /// `Lost` if the member was gone already: expired, or done by its ticket ([W2]). `Unavailable`
+    /// or `Unknown` if the store did not answer in time, or if the outcome is unknown; then the
+    /// member is being abandoned.
     ///
     /// # Cancel safety
-    /// A dropped call may have finished the member; otherwise the member is abandoned, as by [`Drop`].
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let batch = store.wait_group("batch 7", Default::default())?;
-    /// let member = batch.add().await?;
-    /// member.done().await?;
-    /// assert_eq!(batch.wait().await?.finished, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// A dropped call may have finished the member; otherwise the member is abandoned, as by
+    /// [`Drop`].
     ///
     /// [W2]: crate::contract#w2
     pub async fn done(self) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Guards: what a caller gets for a grant.
+//! Guards: a caller gets one for each grant.
 
 mod hold;
 mod kind;
@@ -23,13 +23,15 @@ pub use reservation::{Reservation, ReservationBackend};
 
 use crate::{Detached, FencingToken, Result, Ticket, Ttl};
 
-/// The guard of a hold: [`MutexGuard`], [`Permit`] and [`Member`] are this type. A function over `Guard<K>` takes any of them.
+/// The guard of a hold: [`MutexGuard`], [`Permit`] and [`Member`] are this type. A function over
+/// `Guard<K>` takes any of them.
 ///
 /// # Drop
-/// Never panics. It queues the release ([C12]), so that the hold ends a moment later, not at once; call
-/// [`release`](Self::release) to wait for that. It does not block while anything else of its store is alive; the last
-/// drop waits until what is queued is sent, for the store's `drain` time at most. If the process dies first, the end of
-/// the lease ends the hold. A [`Member`] that is dropped counts as *abandoned*, which `wait` reports ([W4]).
+/// Never panics. It queues the release ([C12]), so that the hold ends a moment later, not at once;
+/// call [`release`](Self::release) to wait for that. It does not block while anything else of its
+/// store is alive; the last drop waits until the queue is sent, for the store's `drain` time at
+/// most. If the process dies first, the end of the lease ends the hold. A [`Member`] that is
+/// dropped counts as *abandoned*, which `wait` reports ([W4]).
 ///
 /// # Examples
 /// ```
@@ -68,34 +70,12 @@ impl<K: GuardKind> Guard<K> {
     }
 
     /// Returns the name of the object.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// assert_eq!(guard.name(), "report");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         self.hold.name()
     }
 
     /// Returns the ticket of this acquisition.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// println!("{}", guard.ticket());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.hold.ticket()
@@ -103,21 +83,10 @@ impl<K: GuardKind> Guard<K> {
 
     /// Returns the fencing token of this grant: larger than every earlier one of this name ([M2]).
     ///
-    /// A resource may refuse the smaller of two tokens only where their holders exclude each other: at a mutex, or at a
-    /// semaphore with one permit. Holders of different permits, and members of a group, live at the same time with
-    /// different tokens, so that such a resource would refuse live ones. There, fence each part of the resource by a mutex of
-    /// its own.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// println!("granted with {}", guard.fencing_token());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// A resource may refuse the smaller of two tokens only where their holders exclude each other:
+    /// at a mutex, or at a semaphore with one permit. Holders of different permits, and members of
+    /// a group, live at the same time with different tokens, so that such a resource would refuse
+    /// live ones. There, fence each part of the resource by a mutex of its own.
     ///
     /// [M2]: crate::contract#m2
     #[must_use]
@@ -125,22 +94,12 @@ impl<K: GuardKind> Guard<K> {
         self.hold.token()
     }
 
-    /// Returns whether the hold is live, without I/O: `false` exactly from the [`deadline`](Self::deadline) on,
-    /// also in a process that was stopped and resumed ([C10]). Once `false`, it stays `false`.
+    /// Returns whether the hold is live, without I/O: `false` exactly from the
+    /// [`deadline`](Self::deadline) on, also in a process that was stopped and resumed ([C10]).
+    /// Once `false`, it stays `false`.
     ///
-    /// What is *not* guaranteed: that the hold is still live when the next statement runs. Protect what must not happen
-    /// twice by a resource that checks the fencing token.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// assert!(guard.is_held());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Limitation: the hold may have ended when the next statement runs. An effect that must not
+    /// happen twice needs a resource that checks the fencing token.
     ///
     /// [C10]: crate::contract#c10
     #[must_use]
@@ -148,28 +107,15 @@ impl<K: GuardKind> Guard<K> {
         self.hold.is_held()
     }
 
-    /// Returns the local monotonic time from which on this hold is not live any more, as last renewed; `None` for a hold
-    /// without a lease.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// if let Some(deadline) = guard.deadline() {
-    ///     println!("{:?} left", deadline.saturating_duration_since(std::time::Instant::now()));
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns the local monotonic time from which on this hold is not live any more, as last
+    /// renewed; `None` for a hold without a lease.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.hold.deadline().map(tokio::time::Instant::into_std)
     }
 
-    /// Resolves when the hold is lost: at its deadline without any network, earlier if the store reports it ([C9]).
-    /// It does not resolve while renewals succeed, nor at an ordinary release.
+    /// Resolves when the hold is lost: at its deadline without any network, earlier if the store
+    /// reports it ([C9]). It does not resolve while renewals succeed, nor at an ordinary release.
     ///
     /// # Cancel safety
     /// Dropping the call has no effect.
@@ -193,10 +139,10 @@ impl<K: GuardKind> Guard<K> {
         self.hold.lost().await;
     }
 
-    /// Runs a future while the hold is live ([M4]): the future is dropped at the deadline or at the loss, whichever
-    /// comes first, and is not polled after that.
+    /// Runs a future while the hold is live ([M4]): the future is dropped at the deadline or at the
+    /// loss, whichever comes first, and is not polled after that.
     ///
-    /// What is *not* guaranteed: a future that blocks its thread is stopped only at its next await point.
+    /// Limitation: a future that blocks its thread is stopped only at its next await point.
     ///
     /// # Errors
     /// `Lost` if the future was stopped.
@@ -204,45 +150,23 @@ impl<K: GuardKind> Guard<K> {
     /// # Cancel safety
     /// As the future given.
     ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// let sum = guard.run(async { 1 + 1 }).await?;
-    /// assert_eq!(sum, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// [M4]: crate::contract#m4
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output> {
         self.hold.run(future).await
     }
 
-    /// Ends renewal, sets the lease a last time, and returns the hold without a guard, which `attach` takes over in any
-    /// process ([C24]). The store counts the lease, 100 ms to 24 h, from now.
+    /// Ends renewal, sets the lease a last time, and returns the hold without a guard, which
+    /// `attach` takes over in any process ([C24]). The store counts the lease, 100 ms to 24 h, from
+    /// now.
     ///
     /// # Errors
-    /// `Lost` if the hold was gone; `Unsupported` where [`Capabilities::detach`](crate::Capabilities) says so;
-    /// `InvalidArgument` while other guards of the hold are alive, which keep it. After any other error, also the `InvalidArgument` for a
-    /// lease out of range, the hold is being released.
+    /// `Lost` if the hold was gone; `Unsupported` where
+    /// [`Capabilities::detach`](crate::Capabilities) says so; `InvalidArgument` while other guards
+    /// of the hold are alive, which keep it. After any other error, also the `InvalidArgument` for
+    /// a lease out of range, the hold is being released.
     ///
     /// # Cancel safety
     /// A dropped call releases the hold.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let guard = store.mutex("report", Default::default())?.lock().await?;
-    /// let detached = guard.detach(std::time::Duration::from_secs(60)).await?;
-    /// println!("another process can attach {detached}");
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C24]: crate::contract#c24
     pub async fn detach(self, lease: impl Into<Duration> + Send) -> Result<Detached> {
@@ -250,32 +174,22 @@ impl<K: GuardKind> Guard<K> {
         self.hold.detach(lease).await
     }
 
-    /// Ends the hold now and reports whether that succeeded: unlocks the mutex, returns the permits, or reports a member's work
-    /// as finished. Of several guards of one hold, only the last one sends a request.
+    /// Ends the hold now and reports whether that succeeded: unlocks the mutex, returns the
+    /// permits, or reports a member's work as finished. Of several guards of one hold, only the
+    /// last one sends a request.
     ///
-    /// If a reply is lost and the retry finds the hold gone before the [`deadline`](Self::deadline), this call has ended it.
-    /// Limitation: if another process ended the hold by force, or a member by its ticket, just before this call, `release` may
-    /// still return `Ok`.
+    /// If a reply is lost and the retry finds the hold gone before the
+    /// [`deadline`](Self::deadline), this call has ended it. Limitation: if another process ended
+    /// the hold by force, or a member by its ticket, just before this call, `release` may still
+    /// return `Ok`.
     ///
     /// # Errors
-    /// `Lost` if the hold was gone already; no other hold is released by that ([C11]). `Unavailable` or `Unknown` if
-    /// the store did not answer in time, or if the outcome is unknown; then the release stays queued, and a member is being
-    /// abandoned.
+    /// `Lost` if the hold was gone already; no other hold is released by that ([C11]).
+    /// `Unavailable` or `Unknown` if the store did not answer in time, or if the outcome is
+    /// unknown; then the release stays queued, and a member is being abandoned.
     ///
     /// # Cancel safety
     /// A dropped call queues the release, as [`Drop`] does.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// let mutex = store.mutex("report", Default::default())?;
-    /// mutex.lock().await?.release().await?;
-    /// assert!(mutex.try_lock().await?.is_some());
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [C11]: crate::contract#c11
     pub async fn release(self) -> Result<()> {

@@ -2,11 +2,13 @@
 
 use super::{Guard, OfMutex};
 
-/// The guard of a locked mutex, returned by [`Mutex::lock`](crate::Mutex::lock) and the other ways to lock.
+/// The guard of a locked mutex, returned by [`Mutex::lock`](crate::Mutex::lock) and the other ways
+/// to lock.
 pub type MutexGuard = Guard<OfMutex>;
 
 impl MutexGuard {
-    /// Returns another guard of the same hold ([M5]). The last guard that is dropped or released frees the mutex.
+    /// Returns another guard of the same hold ([M5]). The last guard that is dropped or released
+    /// frees the mutex.
     ///
     /// # Examples
     /// ```

@@ -17,7 +17,8 @@ pub trait ReservationBackend: fmt::Debug + Send + Sync {
     /// Resolves when the reservation is ready.
     async fn due(&self, ready_at: Instant);
 
-    /// Refunds what no later reservation has used ([L7]), and returns how much that was; 0 once it is ready.
+    /// Refunds the part that no later reservation has used ([L7]), and returns it, in tokens; 0
+    /// once it is ready.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` if the store did not answer.
@@ -25,15 +26,35 @@ pub trait ReservationBackend: fmt::Debug + Send + Sync {
     /// [L7]: crate::contract#l7
     async fn cancel(&self, ticket: Ticket) -> Result<u64>;
 
-    /// Queues the cancel, which has an effect until `ready_at`. Must not block, panic or need a runtime.
+    /// Queues the cancel, which has an effect until `ready_at`. Must not block, panic or need a
+    /// runtime.
     fn abandon(&self, ticket: Ticket, ready_at: Instant);
 }
 
 /// Tokens of a limiter, reserved for a time in the future ([L6]).
 ///
 /// # Drop
-/// Dropped before it is ready, the reservation is cancelled by the queue of releases: what no later reservation has
-/// used is refunded ([L7]).
+/// A reservation that is dropped before it is ready is cancelled by the queue of releases: the part
+/// that no later reservation has used is refunded ([L7]).
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// use std::time::Duration;
+///
+/// use stanchion::{LimiterOptions, Quota};
+///
+/// let store = stanchion::connect("memory:").await?;
+/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+/// let Some(reservation) = calls.reserve_n(3, Duration::from_secs(1)).await? else {
+///     return Ok(()); // it would take more than a second
+/// };
+/// assert_eq!(reservation.cost(), 3);
+/// reservation.wait().await;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// [L6]: crate::contract#l6
 /// [L7]: crate::contract#l7
@@ -47,95 +68,31 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Makes a reservation that a store granted. `ready_at` counts from the receipt of the reply, so that it is never early by
-    /// the store's clock.
+    /// Makes a reservation that a store granted. `ready_at` counts from the receipt of the reply,
+    /// so that it is never early by the store's clock.
     pub fn new(backend: Arc<dyn ReservationBackend>, ticket: Ticket, cost: u64, ready_at: Instant) -> Self {
         Self { backend, ticket, cost, ready_at, armed: true }
     }
 
     /// Returns the ticket of this reservation.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// println!("{}", reservation.ticket());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.ticket
     }
 
     /// Returns the cost, in tokens.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// assert_eq!(reservation.cost(), 3);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
     /// Returns the local monotonic time from which on the caller may act.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// assert!(reservation.ready_at() <= std::time::Instant::now());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn ready_at(&self) -> std::time::Instant {
         self.ready_at.into_std()
     }
 
     /// Returns whether the reservation is ready, without I/O.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// assert!(reservation.is_due());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.backend.is_due(self.ready_at)
@@ -150,51 +107,20 @@ impl Reservation {
     ///
     /// # Cancel safety
     /// A dropped call drops the reservation, which cancels it.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// reservation.wait().await;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn wait(mut self) {
         self.backend.due(self.ready_at).await;
         self.armed = false;
     }
 
-    /// Cancels the reservation and returns the refund, in tokens: what no later reservation has used; 0 once it is
-    /// ready ([L7]).
+    /// Cancels the reservation and returns the refund, in tokens: the part that no later
+    /// reservation has used; 0 once it is ready ([L7]).
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` if the store did not answer in time; then the cancel stays queued.
+    /// `Unavailable` or `Unknown` if the store did not answer in time; then the cancel stays
+    /// queued.
     ///
     /// # Cancel safety
     /// A dropped call queues the cancel.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> stanchion::Result<()> {
-    /// # let store = stanchion::connect("memory:").await?;
-    /// use std::time::Duration;
-    ///
-    /// use stanchion::{LimiterOptions, Quota};
-    ///
-    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
-    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
-    /// assert_eq!(reservation.cancel().await?, 0, "it was ready at once");
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// [L7]: crate::contract#l7
     pub async fn cancel(mut self) -> Result<u64> {

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// Where a listing goes on, as [`ListPage::next`](super::ListPage::next) gives it. It belongs to the store and the namespace that gave
-/// it.
+/// Where a listing goes on, as [`ListPage::next`](super::ListPage::next) gives it. It belongs to
+/// the store and the namespace that gave it.
 ///
-/// `Display` gives a text that [`FromStr`] reads, so that a program can keep it. The text has no other meaning, and another
-/// version of this library may refuse it. A cursor never expires: a listing that goes on later lists every name that existed all
-/// the time.
+/// `Display` gives a text that [`FromStr`] reads, so that a program can keep it. The text has no
+/// other meaning, and another version of this library may refuse it. A cursor never expires: a
+/// listing that goes on later lists every name that existed all the time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor {
     store: Box<str>,

@@ -1,4 +1,4 @@
-//! What `Store::list` takes and returns.
+//! The options and the results of `Store::list`.
 
 mod cursor;
 mod options;
@@ -11,10 +11,11 @@ pub use self::options::ListOptions;
 pub use self::pages::Pages;
 use crate::{Kind, Name};
 
-/// A name that has state, as [`Store::list`](crate::Store::list) returns it. A figure that the
-/// store cannot read cheaply is `None`, and so is one that the kind does not have.
+/// A name that has state, as [`Store::list`](crate::Store::list) returns it. A figure is `None` if
+/// the store cannot read it cheaply, or if the kind has no such figure.
 ///
-/// The figures of one name are of one instant of store time. Those of two names may be of different ones.
+/// The figures of one name are of one instant of store time; the figures of two names may be of
+/// different instants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {
@@ -26,21 +27,22 @@ pub struct Listed {
     pub holders: Option<u64>,
     /// Permits or members that these holds have together.
     pub weight: Option<u64>,
-    /// Number of queued acquisitions. Those of silent processes count as in [`Inspection::waiters`](crate::Inspection::waiters),
-    /// but in a long queue until a request comes upon them.
+    /// Number of queued acquisitions. Acquisitions of silent processes count as in
+    /// [`Inspection::waiters`](crate::Inspection::waiters), but in a long queue until a request
+    /// comes upon them.
     pub waiters: Option<u64>,
-    /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait group, the burst of a limiter,
-    /// the capacity of a Bloom filter.
+    /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait
+    /// group, the burst of a limiter, the capacity of a Bloom filter.
     pub limit: Option<u64>,
     /// Whole tokens of a limiter that can be taken at once.
     pub tokens: Option<u64>,
-    /// Time since the last use, by the store's clock: 0 while somebody holds or waits; otherwise since a hold ended or a limiter
-    /// was asked to take.
+    /// Time since the last use, by the store's clock: 0 while the name is held or waited for;
+    /// otherwise since a hold ended or a limiter was asked to take.
     pub last_used: Option<Duration>,
 }
 
 impl Listed {
-    /// Makes a name of which nothing else is known; set the fields that are.
+    /// Makes a name without figures; set the fields that are known.
     #[must_use]
     pub fn new(kind: Kind, name: Name) -> Self {
         Self {

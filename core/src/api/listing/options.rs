@@ -9,7 +9,8 @@ use crate::{Error, Kind, Name, Result};
 pub struct ListOptions {
     /// Only objects of this kind. `None`: of all kinds.
     pub kind: Option<Kind>,
-    /// Only names that begin with this text, at most 512 bytes; no character has a special meaning. Empty: all names.
+    /// Only names that begin with this text, at most 512 bytes; no character has a special meaning.
+    /// Empty: all names.
     pub prefix: String,
     /// About how many names a page has, 1 to 1,000.
     pub page: u32,
@@ -54,8 +55,8 @@ impl ListOptions {
         self
     }
 
-    /// Goes on where an earlier page ended. The other options should be those of that page: otherwise the two are parts of no
-    /// complete listing.
+    /// Goes on where an earlier page ended. Give the other options as for that page: otherwise the
+    /// two pages do not belong to one complete listing.
     #[must_use]
     pub fn after(mut self, cursor: Cursor) -> Self {
         self.after = Some(cursor);

@@ -3,7 +3,8 @@
 use super::{ListOptions, ListPage};
 use crate::{Result, Store};
 
-/// The pages of a listing, one after the other, as [`StoreExt::pages`](crate::StoreExt::pages) makes them.
+/// The pages of a listing, one after the other, as [`StoreExt::pages`](crate::StoreExt::pages)
+/// makes them.
 #[derive(Debug)]
 pub struct Pages<'a, S: ?Sized> {
     store: &'a S,

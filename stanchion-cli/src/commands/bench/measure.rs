@@ -10,7 +10,7 @@ use stanchion::{LimiterOptions, Mutex, MutexGuard, MutexOptions, Quota, Result, 
 
 use super::times::Times;
 
-/// So many decisions a second are not refused.
+/// Decisions a second that are not refused.
 const MOST: u64 = 1_000_000;
 
 /// Measures one call after the other until the time is over; one at least.
@@ -41,7 +41,8 @@ pub(super) async fn decisions(store: &dyn Store, name: &str, time: Duration) -> 
     repeated(time, async || limiter.allow().await.map(drop)).await
 }
 
-/// Measures from the moment at which one client releases to that at which the other, which waits, holds.
+/// Measures from the moment at which one client releases to that at which the other, which waits,
+/// holds.
 pub(super) async fn hand_overs(stores: [&dyn Store; 2], name: &str, time: Duration) -> Result<Times> {
     let [first, second] = stores.map(|store| store.mutex(name, MutexOptions::new()));
     let (mut holder, mut waiter) = (first?, second?);

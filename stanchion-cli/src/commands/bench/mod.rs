@@ -18,9 +18,10 @@ use crate::values;
 
 /// Measure this store from this machine: round trip, lock, hand-over, limiter
 ///
-/// Four measures, one after the other: a round trip; a lock and its release that nobody else wants; the hand-over of a lock from one
-/// connected client to another that waits for it; a decision of a limiter. Each makes one request at a time, on a name of its own
-/// that nobody else uses, which the store forgets after its retention time. It loads the store as one busy client does.
+/// Four measures, one after the other: a round trip; a lock and its release that nobody else wants;
+/// the hand-over of a lock from one connected client to another that waits for it; a decision of a
+/// limiter. Each makes one request at a time, on a name of its own that nobody else uses, which the
+/// store forgets after its retention time. It loads the store as one busy client does.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Bench {
     /// How long each measure takes
@@ -53,7 +54,7 @@ pub(crate) async fn bench(options: &Bench, target: &Target) -> Result<Exit, Fail
     Ok(Exit::DONE)
 }
 
-/// What is measured, shown as it comes.
+/// The measures, shown as they come.
 struct Report {
     is_json: bool,
     store: &'static str,

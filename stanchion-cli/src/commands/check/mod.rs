@@ -12,16 +12,18 @@ use crate::exit::{self, Exit, Failure};
 use crate::output;
 use crate::url::Target;
 
-/// Tell whether the store is safe for holds, and whether this user may use it
+/// Check whether the store is safe for holds, and whether this user may use it
 ///
-/// Connecting checks what would break safety: on Redis the role, the version, maxmemory-policy and the layout of the
-/// namespace; on Postgres a standby, synchronous_commit, a transaction pooler, the schema and the layout. What the role may
-/// not read is told as unverified. Then the scripts or functions of each kind are asked about a random name, which leaves nothing
-/// there; what grants write besides is tried with --write alone. Exit code: 0 if nothing is wrong, 77 if a right is missing, 78
-/// if the store is refused.
+/// Connecting checks what would break safety: on Redis the role, the version, maxmemory-policy and
+/// the layout of the namespace; on Postgres a standby, synchronous_commit, a transaction pooler,
+/// the schema and the layout. A setting that the role may not read is shown as unverified. Then the
+/// scripts or functions of each kind are asked about a random name, which leaves nothing there;
+/// grants are tried with --write alone. Exit code: 0 if nothing is wrong, 77 if a right is missing,
+/// 78 if the store is refused.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Check {
-    /// Take and give back one of each kind, under a random name, which the store forgets after its retention time
+    /// Take and give back one of each kind, under a random name, which the store forgets after its
+    /// retention time
     #[arg(long)]
     write: bool,
     /// Print JSON
@@ -119,7 +121,7 @@ fn of_refusal(failure: &Failure) -> Vec<Verdict> {
     verdicts
 }
 
-/// Returns what an error is about.
+/// Returns the subject of an error.
 fn subject(error: &stanchion::Error) -> &'static str {
     match error.kind() {
         ErrorKind::UnsafeStore | ErrorKind::ConfigMismatch | ErrorKind::Unsupported => "settings",

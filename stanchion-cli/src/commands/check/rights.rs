@@ -7,8 +7,8 @@ use stanchion::{
 
 use super::Verdict;
 
-/// Has the store run steps on a random name, which nobody else uses: looks, and the end of a hold that is not there, none of which
-/// leaves anything; and, if `writes`, grants and their ends.
+/// Has the store run steps on a random name, which nobody else uses: looks, and the end of a hold
+/// that is not there, none of which leaves anything; and, if `writes`, grants and their ends.
 pub(super) async fn tried(store: &dyn Store, writes: bool) -> Result<()> {
     let name = format!("stanchion check {}", Ticket::random());
     look(store, &name).await?;

@@ -40,14 +40,15 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor, which waits for the first deadline. Must be called on the main thread: the kernel tells the
-    /// supervisor when the thread that started it ends.
+    /// Starts a supervisor, which waits for the first deadline. Must be called on the main thread:
+    /// the kernel tells the supervisor when the thread that started it ends.
     pub(crate) fn start<K: GuardKind>(
         command: &[OsString],
         guard: &Guard<K>,
         lease: Duration,
     ) -> io::Result<Self> {
-        // Where the supervisor alone is killed, its descendants become this process's. Any number but 0 turns it on.
+        // Where the supervisor alone is killed, its descendants become this process's. Any number
+        // but 0 turns it on.
         set_child_subreaper(Pid::from_raw(1))?;
         let (own, other) = Socket::pair()?;
         let inherited = Inherited::now();
@@ -70,7 +71,8 @@ impl Supervisor {
         Ok(Self { process, orders, reports: BufReader::new(reports).lines(), inherited, is_over: false })
     }
 
-    /// Sends an order, now or while [`report`](Self::report) waits. A supervisor that has ended takes none; its reports tell that.
+    /// Sends an order, now or while [`report`](Self::report) waits. A supervisor that has ended
+    /// takes none; its reports show that.
     pub(crate) fn send(&mut self, order: Order) {
         self.orders.push(order);
     }
@@ -93,18 +95,20 @@ impl Supervisor {
         self.is_over = true;
     }
 
-    /// Kills the supervisor, the command and all its descendants, and returns when they are gone. Children that this process had
-    /// before the supervisor are left alone.
+    /// Kills the supervisor, the command and all its descendants, and returns when they are gone.
+    /// Children that this process had before the supervisor are left alone.
     ///
-    /// It blocks the thread: nothing else is left to be done, and the engine has a thread of its own.
+    /// It blocks the thread: nothing else is left to be done, and the engine has a thread of its
+    /// own.
     ///
     /// # Errors
-    /// `Interrupted` if this program was asked twice to end meanwhile, by signals: a process lives on.
+    /// `Interrupted` if this program was asked twice to end meanwhile, by signals: a process lives
+    /// on.
     pub(crate) fn kill_all(&mut self) -> Result<(), Interrupted> {
         self.is_over = true;
-        // Before anything ends, so that its end is told.
+        // Before anything ends, so that its end is reported.
         let mut wake = Wake::new();
-        // Until it has a session of its own it would not be told from what was inherited.
+        // Until it has a session of its own it would count as inherited.
         let _ = self.process.kill();
         let _ = self.process.wait();
         kill_until_gone(

@@ -1,4 +1,4 @@
-//! Mutexes and semaphores as one: what a command runs under.
+//! Mutexes and semaphores as one type: the hold of a command.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub(crate) struct Keeping {
     command: String,
     timing: Timing,
     tick: Duration,
-    /// The last deadline that the supervisor was told.
+    /// The last deadline that was sent to the supervisor.
     deadline: Option<Instant>,
 }
 
@@ -45,7 +45,8 @@ impl Keeping {
         Ok(Self { supervisor, command, timing: Timing::of_lease(lease), tick, deadline: None })
     }
 
-    /// Tells the supervisor deadlines and signals until the command and all its descendants are gone.
+    /// Sends deadlines and signals to the supervisor until the command and all its descendants are
+    /// gone.
     pub(crate) async fn until_ended<K: GuardKind>(
         &mut self,
         guard: &Guard<K>,
@@ -57,11 +58,13 @@ impl Keeping {
             self.tell_deadline(guard);
             tokio::select! {
                 biased;
-                // First, and by its own time: neither signals nor reports keep it from being seen that the supervisor is late.
+                // First, and by its own time: neither signals nor reports keep it from being seen
+                // that the supervisor is late.
                 () = clock::sleep(next_tick.saturating_duration_since(clock::now())) => {
                     next_tick = clock::now() + self.tick;
                     silent_ticks = if self.is_late() { silent_ticks + 1 } else { 0 };
-                    // The first one can come before a report that was sent in time, where this process was stopped.
+                    // The first one can come before a report that was sent in time, where this
+                    // process was stopped.
                     if silent_ticks == 2 {
                         return self.take_over("the supervisor does not answer");
                     }
@@ -94,13 +97,14 @@ impl Keeping {
         self.supervisor.send(Order::Deadline(at));
     }
 
-    /// Returns whether the supervisor, which was stopped for instance, has not ended the command when it should have.
+    /// Returns whether the supervisor, which was stopped for instance, has not ended the command
+    /// when it should have.
     fn is_late(&self) -> bool {
         let last = self.deadline.map(|at| at.checked_sub(self.timing.kill * 3 / 4).unwrap_or(at));
         last.is_some_and(|last| clock::real().into_std() >= last)
     }
 
-    /// Does what the supervisor cannot any more. The command's status is not known then.
+    /// Takes the place of a supervisor that is gone. The command's status is not known then.
     fn take_over(&mut self, why: &str) -> Exit {
         message(format_args!("{why}: the command is killed"));
         if let Err(Interrupted) = self.supervisor.kill_all() {
@@ -113,7 +117,7 @@ impl Keeping {
     }
 }
 
-/// Tells a report, and returns the exit code that follows from the last one.
+/// Shows a report, and returns the exit code that follows from the last one.
 fn told(report: Report, name: &str, command: &str) -> Option<Exit> {
     match report {
         Report::NotStarted(NotStarted::NotFound) => {

@@ -30,7 +30,7 @@ const DEFAULT_TTL: Duration = Duration::from_secs(10);
 /// How long a store that does not answer is asked again, where `--wait` does not say it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(500);
-/// Time limit for the store to be told that nothing of this process is left.
+/// Time limit for the last releases of this process.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Run a command while a lock is held
@@ -63,7 +63,8 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
-/// Runs the command. Must be polled on the main thread: the supervisor ends with the thread that started it.
+/// Runs the command. Must be polled on the main thread: the supervisor ends with the thread that
+/// started it.
 pub(crate) async fn run(options: Run, target: &Target) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let start = clock::now();
@@ -81,7 +82,8 @@ pub(crate) async fn run(options: Run, target: &Target) -> Result<Exit, Failure> 
     done
 }
 
-/// Opens the store. One that does not answer is asked again within the time limit, as one that goes away later is.
+/// Opens the store. If it does not answer, it is asked again within the time limit, as it is if it
+/// goes away later.
 async fn connected(target: &Target, limit: Duration) -> Result<Arc<dyn Store>, Failure> {
     let (start, mut is_told) = (clock::now(), false);
     loop {
@@ -161,7 +163,7 @@ async fn held<K: GuardKind>(options: &Run, guard: Guard<K>, signals: &mut Signal
     drop(keeping);
     match guard.release().await {
         Ok(()) => Ok(exit),
-        // That was told.
+        // That was reported.
         Err(_) if exit == Exit::LOST => Ok(exit),
         Err(error) if error.kind() == ErrorKind::Lost => {
             message(format_args!("the hold of {:?} was lost before the command ended", options.name));
@@ -175,7 +177,8 @@ async fn held<K: GuardKind>(options: &Run, guard: Guard<K>, signals: &mut Signal
     }
 }
 
-/// Returns a label that tells an operator where to look. The arguments are not in it: they may hold secrets.
+/// Returns a label that shows an operator where to look. The arguments are not in it: they may hold
+/// secrets.
 fn default_label(command: &[OsString]) -> String {
     let program = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     values::label_of(&program.to_string_lossy())

@@ -1,4 +1,4 @@
-//! What the supervisor is still to be told.
+//! Orders that are still to be sent to the supervisor.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -7,7 +7,8 @@ use tokio::net::unix::OwnedWriteHalf;
 
 use crate::supervisor::protocol::Order;
 
-/// Orders on their way to the supervisor. Nothing waits for one that reads none: it may be stopped.
+/// Orders on their way to the supervisor. Nothing waits for a supervisor that reads none: it may be
+/// stopped.
 #[derive(Debug)]
 pub(crate) struct Orders {
     socket: OwnedWriteHalf,
@@ -21,8 +22,8 @@ impl Orders {
         Self { socket, queue: VecDeque::new(), unsent: Vec::new() }
     }
 
-    /// Adds an order. Of deadlines only the last one counts, and a signal that is not passed on yet is not passed on twice, as a
-    /// process sees it.
+    /// Adds an order. Of deadlines only the last one counts, and a signal that is not passed on yet
+    /// is not passed on twice, as a process sees it.
     pub(crate) fn push(&mut self, order: Order) {
         enqueue(&mut self.queue, order);
         self.send();

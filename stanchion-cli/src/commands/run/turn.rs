@@ -1,4 +1,4 @@
-//! Tells who waits what it waits for.
+//! Reports to a waiting user what the command waits for.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,20 +10,23 @@ use super::hold::Lock;
 use crate::output::message;
 use crate::values::rounded;
 
-/// A wait that is shorter is not worth a word; after it, the request that joins the queue was answered.
+/// A wait that is shorter is not worth a word; after it, the request that joins the queue was
+/// answered.
 const FIRST_LOOK: Duration = Duration::from_millis(300);
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Says on standard error who holds the lock and the place in line, again and again, where something has changed.
+/// Writes the holder of the lock and the place in the queue to standard error, each time that
+/// something has changed.
 pub(crate) async fn tell<L: Lock + ?Sized>(lock: &L, name: &str) -> Infallible {
     let (mut place, mut told) = (u64::MAX, None);
     let mut pause = FIRST_LOOK;
     loop {
         clock::sleep(pause).await;
         pause = LOOK_INTERVAL;
-        // An outage is told by the library's own messages.
+        // The library's own messages report an outage.
         let Ok(state) = lock.look().await else { continue };
-        // Nobody overtakes a live waiter: later ones alone are counted behind it, so its place never grows.
+        // Nobody overtakes a live waiter: later ones alone are counted behind it, so its place
+        // never grows.
         place = if state.waiters == 0 { place } else { place.min(state.waiters) };
         let now = (place, state.holders.first().and_then(|holder| holder.ticket));
         if told != Some(now) {

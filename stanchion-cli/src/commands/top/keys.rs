@@ -1,10 +1,10 @@
-//! What a key does.
+//! The effects of keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::{Hold, Mode, Model};
 
-/// What a key asks the loop for.
+/// The request of a key to the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Nothing,

@@ -1,4 +1,4 @@
-//! `top`: a live view of what is held, who waits, and how full limiters are.
+//! `top`: a live view of holds, waiters and levels of limiters.
 
 mod keys;
 mod model;
@@ -31,10 +31,12 @@ const FRAME: Duration = Duration::from_millis(250);
 
 /// Watch names, holders, leases, queues and limiters as they change
 ///
-/// Keys: up and down (or k and j) choose, Enter shows all holders, f frees the chosen hold after a question, s sorts by the next
-/// column, / filters by a part of the name, Esc goes back, Space pauses, q quits. Each refresh looks at all keys of the server, in small
-/// parts, and asks for the holders of the names on the screen. Up to 2,000 names are shown; where there are more, each kind has a share,
-/// those in use come before idle ones, and a refresh looks at the keys once more for each kind.
+/// Keys: up and down (or k and j) choose, Enter shows all holders, f frees the chosen hold after a
+/// question, s sorts by the next column, / filters by a part of the name, Esc goes back, Space
+/// pauses, q quits. Each refresh looks at all keys of the server, in small parts, and asks for the
+/// holders of the names on the screen. Up to 2,000 names are shown; where there are more, each kind
+/// has a share, those in use come before idle ones, and a refresh looks at the keys once more for
+/// each kind.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Top {
     /// Only names that begin with this text
@@ -50,7 +52,8 @@ pub(crate) async fn top(options: &Top, target: &Target) -> Result<Exit, Failure>
         return Err(Failure::Usage("top needs a terminal: use ls for programs".to_owned()));
     }
     let store = target.open_to_look().await?;
-    // What the library warns of would stand across the picture; the view shows what it could not learn.
+    // The library's warnings would stand across the picture; the view shows failed questions by
+    // itself.
     events::keep_warnings();
     let mut terminal = ratatui::try_init().map_err(Failure::system("the terminal cannot be used"))?;
     let ended = watch(options, &*store, &mut terminal).await;

@@ -1,4 +1,4 @@
-//! What is shown: the rows, their order, the chosen one.
+//! The model of the view: the rows, their order, the chosen one.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ impl Sort {
     }
 }
 
-/// What the keys mean at the moment.
+/// The present meaning of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Table,
@@ -106,7 +106,7 @@ impl Model {
         self.message = Some(message);
     }
 
-    /// Takes over what the store says. Where it did not answer, what was known stays.
+    /// Takes over the store's answer. If there is none, the known rows stay.
     pub(super) fn update(&mut self, mut snapshot: Snapshot) {
         if let (Some(last), true) = (&mut self.last, snapshot.error.is_some() && snapshot.rows.is_empty()) {
             last.error = snapshot.error.take();
@@ -162,7 +162,8 @@ impl Model {
         self.rows.get(self.index())
     }
 
-    /// Returns the names whose holders are of interest: those on the screen, and the chosen one.
+    /// Returns the names whose holders are of interest: the names on the screen, and the chosen
+    /// one.
     pub(super) fn on_screen(&self) -> Vec<Key> {
         let seen = self.rows.iter().skip(self.first).take(self.height);
         let mut keys: Vec<_> = seen.map(Row::key).collect();
@@ -179,7 +180,7 @@ impl Model {
         Some(Hold { key: row.key(), ticket: holder.ticket })
     }
 
-    /// Returns what is left of a lease now.
+    /// Returns the rest of a lease now.
     pub(super) fn left(&self, holder: &Holder) -> Option<Duration> {
         let at = self.last.as_ref().map_or_else(now, |last| last.at);
         Some(holder.lease_left?.saturating_sub(now().saturating_duration_since(at)))
@@ -210,7 +211,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Returns a row with that many waiters, held for so many seconds.
+    /// Returns a row with a number of waiters, held for a number of seconds.
     pub(in crate::commands::top) fn row(kind: Kind, name: &str, waiters: u64, age: u64) -> Row {
         let mut listed = Listed::new(kind, Name::new(name).unwrap());
         (listed.holders, listed.waiters) = (Some(1), Some(waiters));

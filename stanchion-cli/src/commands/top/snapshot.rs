@@ -1,4 +1,4 @@
-//! What the store says at a moment.
+//! The answers of the store at a moment.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ pub(super) struct Snapshot {
     pub(super) error: Option<String>,
     /// How long it took.
     pub(super) took: Duration,
-    /// When the holders were told.
+    /// When the store answered with the holders.
     pub(super) at: Instant,
 }
 

@@ -19,14 +19,15 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Creates batches that are full at `full_at` bytes; the last collection may take a batch beyond that.
+    /// Creates batches that are full at `full_at` bytes; the last collection may take a batch
+    /// beyond that.
     pub fn new(storage: Storage, full_at: usize) -> Self {
         Self { open: Mutex::default(), full_at, storage }
     }
 
-    /// Adds a collection to the open batch. The caller that fills the batch stores it, while other callers fill the
-    /// next one. At most one batch is open, and each worker and the task that stores old batches store at most one at a
-    /// time.
+    /// Adds a collection to the open batch. The caller that fills the batch stores it, while other
+    /// callers fill the next one. At most one batch is open, and each worker and the task that
+    /// stores old batches store at most one at a time.
     ///
     /// # Cancel safety
     ///

@@ -55,8 +55,9 @@ struct Head<'a> {
 }
 
 impl Collection {
-    /// Reads a body and checks it: `{"payloads": [{"id": "…", …}, …]}` with at least one payload, each an object with
-    /// an `id` of 1 to 128 bytes. The other fields of a payload are kept unchanged.
+    /// Reads a body and checks it: `{"payloads": [{"id": "…", …}, …]}` with at least one payload,
+    /// each an object with an `id` of 1 to 128 bytes. The other fields of a payload are kept
+    /// unchanged.
     ///
     /// # Errors
     ///

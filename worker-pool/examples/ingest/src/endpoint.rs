@@ -34,7 +34,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint that queues payloads in `pool` for `batches`, within the bounds of the settings.
+    /// Creates an endpoint that queues payloads in `pool` for `batches`, within the bounds of the
+    /// settings.
     pub fn new(pool: WorkerPool, batches: Arc<Batches>, settings: &Settings) -> Self {
         let room = Arc::new(Semaphore::new(settings.room.get().min(Semaphore::MAX_PERMITS)));
         let (body_limit, patience) = (settings.body, settings.patience);
@@ -53,7 +54,8 @@ impl Endpoint {
 
     /// Queues the payloads of the request, and returns their number.
     async fn take(&self, request: Request) -> Result<u64, Refused> {
-        // Room is taken before the body is read, so that bodies on their way are within the bounds too.
+        // Room is taken before the body is read, so that bodies on their way are within the bounds
+        // too.
         let announced = self.announced(&request)?;
         let room = Arc::clone(&self.room).try_acquire_many_owned(announced);
         let mut room = room.map_err(|_| Refused::later("too much is on its way to the store"))?;
@@ -69,7 +71,8 @@ impl Endpoint {
         let payloads = collection.payloads();
         let batches = Arc::clone(&self.batches);
         let job = async move { batches.add(collection, room).await };
-        // There is no await from here to the answer, so that no request is counted without being queued.
+        // There is no await from here to the answer, so that no request is counted without being
+        // queued.
         let job =
             self.pool.try_submit(job).map_err(|refused| Refused::later(refused.refusal().to_string()))?;
         // The job runs detached.

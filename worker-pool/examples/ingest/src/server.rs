@@ -17,11 +17,13 @@ use crate::settings::Settings;
 
 /// Maximum number of bytes read ahead on a connection.
 const READ_AHEAD: usize = 64 * 1024;
-/// Pause after a connection could not be accepted, for example because there are no more file descriptors.
+/// Pause after a connection could not be accepted, for example because there are no more file
+/// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves at most [`Settings::connections`] connections at a time until `stop` resolves. Then finishes the requests
-/// under way, for at most [`Settings::grace`], and ends the connections. Returns how many had to be cut off.
+/// Serves at most [`Settings::connections`] connections at a time until `stop` resolves. Then
+/// finishes the requests under way, for at most [`Settings::grace`], and ends the connections.
+/// Returns how many had to be cut off.
 ///
 /// A connection beyond the limit waits until another one ends.
 pub async fn serve(

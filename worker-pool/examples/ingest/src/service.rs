@@ -32,8 +32,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the number of payloads that were accepted and not stored: the store failed for longer than the shutdown
-    /// may take.
+    /// Returns the number of payloads that were accepted and not stored: the store failed for
+    /// longer than the shutdown may take.
     pub fn lost(&self) -> u64 {
         self.accepted.saturating_sub(self.stored)
     }
@@ -47,8 +47,9 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Runs the service until `stop` resolves. Then stops accepting connections, finishes the requests under way, lets the
-/// pool finish its queue, and stores the last batch. Calls `listening` with the address once the service listens.
+/// Runs the service until `stop` resolves. Then stops accepting connections, finishes the requests
+/// under way, lets the pool finish its queue, and stores the last batch. Calls `listening` with the
+/// address once the service listens.
 ///
 /// # Errors
 ///
@@ -92,7 +93,8 @@ pub async fn run(
     })
 }
 
-/// Stores batches that few requests reach, until it is told to stop; it never stops while it stores one.
+/// Stores batches that few requests reach, until it is told to stop; it never stops while it stores
+/// one.
 async fn age(batches: Arc<Batches>, age: Duration, mut stopped: oneshot::Receiver<()>) {
     while timeout(age / 2, &mut stopped).await.is_err() {
         batches.store_older_than(age / 2).await;

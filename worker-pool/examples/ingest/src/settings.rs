@@ -44,7 +44,8 @@ pub struct Settings {
     pub patience: Duration,
     /// Maximum number of connections served at a time.
     pub connections: NonZeroUsize,
-    /// The time for requests under way to finish at shutdown, and again for queued payloads to be stored.
+    /// The time for requests under way to finish at shutdown, and again for queued payloads to be
+    /// stored.
     pub grace: Duration,
 }
 

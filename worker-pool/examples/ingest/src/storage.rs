@@ -28,8 +28,9 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Opens a store: a folder, which is created if it does not exist, or a URL (`file:///…`; with the feature `s3`
-    /// also `s3://BUCKET/…`, with the settings from the environment variables `AWS_…`).
+    /// Opens a store: a folder, which is created if it does not exist, or a URL (`file:///…`; with
+    /// the feature `s3` also `s3://BUCKET/…`, with the settings from the environment variables
+    /// `AWS_…`).
     ///
     /// # Errors
     ///
@@ -59,8 +60,8 @@ impl Storage {
         self.objects.load(Ordering::Acquire)
     }
 
-    /// Stores a batch as one object. Retries every failed attempt under the same name, with pauses of 50 ms to 2 s: if
-    /// a failed attempt wrote the object after all, the retry overwrites it.
+    /// Stores a batch as one object. Retries every failed attempt under the same name, with pauses
+    /// of 50 ms to 2 s: if a failed attempt wrote the object after all, the retry overwrites it.
     ///
     /// # Cancel safety
     ///
@@ -89,8 +90,8 @@ fn local(folder: &Folder) -> Result<Box<dyn ObjectStore>, Failed> {
 fn remote(url: &Url) -> Result<(Box<dyn ObjectStore>, Path), Failed> {
     #[cfg(feature = "s3")]
     {
-        // With two cryptographic libraries in the workspace rustls has no default. An earlier choice of the process
-        // stays.
+        // With two cryptographic libraries in the workspace rustls has no default. An earlier
+        // choice of the process stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     let settings = std::env::vars_os().filter_map(|(name, value)| {

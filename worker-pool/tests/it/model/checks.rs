@@ -6,7 +6,8 @@ use super::World;
 use crate::model::kernel::{End, Mode};
 
 impl World {
-    /// Checks that no work is left, no waiter was forgotten, and the number of workers is the configured one.
+    /// Checks that no work is left, no waiter was forgotten, and the number of workers is the
+    /// configured one.
     pub(crate) fn check_idle(&self) {
         assert_eq!(self.kernel.queued(), 0, "a job waits although all workers are free");
         assert_eq!(self.waiting.len() + self.promised.len(), 0, "a submitter waits although there is room");

@@ -1,4 +1,5 @@
-//! Submitters, workers and an owner, as the kernel sees them. Each acts only when it was woken, or at random.
+//! Submitters, workers and an owner, as the kernel sees them. Each acts only when it was woken, or
+//! at random.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,7 +9,8 @@ mod checks;
 
 use super::kernel::{End, Kernel, Mode, Next, Stop, StopFlag, SubmitterState, Wakes};
 
-/// Number of the latest jobs among which one is cancelled at random; earlier ones have mostly ended.
+/// Number of the latest jobs among which one is cancelled at random; earlier ones have mostly
+/// ended.
 const RECENT: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +169,8 @@ impl World {
         }
     }
 
-    /// Drops all worker tasks in the order of their numbers, as a runtime does; submitters live on elsewhere.
+    /// Drops all worker tasks in the order of their numbers, as a runtime does; submitters live on
+    /// elsewhere.
     pub(crate) fn kill_all(&mut self) {
         while let Some((number, worker)) = self.workers.pop_first() {
             if let Some(job) = worker.job {
@@ -351,7 +354,8 @@ impl World {
         }
     }
 
-    /// Changes the kernel, and records every wake-up. Waiting submitters are promised places in the order of arrival.
+    /// Changes the kernel, and records every wake-up. Waiting submitters are promised places in the
+    /// order of arrival.
     fn change<R>(&mut self, change: impl FnOnce(&mut Kernel<u64, Actor>, &mut Wakes<Actor>) -> R) -> R {
         let mut wakes = Wakes::new();
         let result = change(&mut self.kernel, &mut wakes);

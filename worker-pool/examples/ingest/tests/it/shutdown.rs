@@ -1,4 +1,5 @@
-//! Each accepted payload is stored once, also when the service is terminated or the store fails meanwhile.
+//! Each accepted payload is stored once, also when the service is terminated or the store fails
+//! meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -58,8 +59,8 @@ fn a_request_under_way_at_sigterm_is_finished_and_stored() {
     assert_eq!(stored(folder.path()), lines_of(&["early".to_owned(), "late".to_owned()]));
 }
 
-/// An outage of the store: a file takes the place of its folder. The two change places in one step: the service
-/// would make a folder anew that is missing for a moment.
+/// An outage of the store: a file takes the place of its folder. The two change places in one step:
+/// the service would make a folder anew that is missing for a moment.
 struct Outage {
     folder: PathBuf,
     aside: PathBuf,

@@ -23,7 +23,8 @@ pub(crate) struct Record {
     pub(crate) number: u32,
     /// Number of requests that were sent, at least in part.
     pub(crate) sent: usize,
-    /// The answers, in the order of the requests; the server may have ended before the last requests.
+    /// The answers, in the order of the requests; the server may have ended before the last
+    /// requests.
     pub(crate) answers: Vec<u16>,
     /// Number of answers that came before `SIGTERM`.
     pub(crate) in_time: usize,
@@ -75,8 +76,8 @@ impl Connection {
         }
     }
 
-    /// Sends requests up to the depth once half of them are answered, and reads the answers that have come. Returns
-    /// whether a request was refused.
+    /// Sends requests up to the depth once half of them are answered, and reads the answers that
+    /// have come. Returns whether a request was refused.
     async fn exchange(&mut self) -> io::Result<bool> {
         let under_way = self.record.sent - self.record.answers.len();
         if under_way <= self.depth / 2 {
@@ -84,7 +85,8 @@ impl Connection {
             for _ in under_way..self.depth {
                 self.push_request();
             }
-            // The requests are counted before they are written, because the server may store what it has seen of them.
+            // The requests are counted before they are written, because the server may store what
+            // it has seen of them.
             self.stream.write_all(&self.output).await?;
         }
         if self.stream.read_buf(&mut self.input).await? == 0 {

@@ -1,4 +1,5 @@
-//! Loads the endpoint, ends it with `SIGTERM` under load, and compares its answers with the payloads that it stored.
+//! Loads the endpoint, ends it with `SIGTERM` under load, and compares its answers with the
+//! payloads that it stored.
 //!
 //! ```text
 //! cargo run --release -p stanchion-ingest --bin ingest-load -- --seconds 60

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-/// Appends payload `number` of a connection: its `id` and `bytes` bytes of data, which follow from the id.
+/// Appends payload `number` of a connection: its `id` and `bytes` bytes of data, which follow from
+/// the id.
 pub(crate) fn push(text: &mut Vec<u8>, connection: u32, number: usize, bytes: usize) {
     // Writing to memory does not fail.
     let _ = write!(text, "{{\"id\":\"{connection}-{number}\",\"data\":\"");
