@@ -1,12 +1,10 @@
 //! A few connections that many callers share. They are made when they are needed, and closed when their state is
 //! unknown.
 
-mod attempt;
 mod failed;
 mod source;
 
 use std::fmt;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,13 +12,13 @@ use std::time::Duration;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
+use stanchion_core::connect::{OwnAttempts, current_runtime};
 use stanchion_core::runtime::RuntimeMark;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use self::attempt::{Attempt, Awaited, Standing};
 use self::failed::{Failed, unconnected};
 pub(crate) use self::source::Source;
 use crate::error;
@@ -52,8 +50,8 @@ struct Lane {
     /// Counts how many more connections may be in use.
     permits: Semaphore,
     idle: Mutex<Vec<Idle>>,
-    /// Attempts to connect that no caller waits for at the moment.
-    attempts: Mutex<Vec<Attempt>>,
+    /// The connection, and the moment at which it was made; `None` if the server did not answer.
+    attempts: OwnAttempts<Option<(PgConnection, Instant)>>,
     runtime: RuntimeMark,
 }
 
@@ -276,7 +274,8 @@ impl Link {
             Ok(pool) => return Ok(Open::User(UserConnection::acquire(pool).await?)),
             Err(sessions) => sessions,
         };
-        lane.take_ended_attempts();
+        let made = lane.attempts.take_made().into_iter().flatten();
+        lane.idle().extend(made.map(|(connection, since)| Idle { connection, since: Some(since) }));
         let idle = lane.idle().pop();
         if let Some(Idle { connection, since }) = idle {
             if since.is_some_and(|since| now() - since < MAX_UNCHECKED_IDLE) {
@@ -299,18 +298,17 @@ impl Link {
                 lane.idle().clear();
             }
         }
+        let connect = || {
+            let sessions = sessions.clone();
+            async move { Ok(sessions.attempt().await?.map(|connection| (connection, now()))) }
+        };
         loop {
-            // Each caller makes one attempt at a time, and none while an earlier one is left over: there are never too
-            // many.
-            let left = lane.attempts().pop();
-            let was_left = left.is_some();
-            let attempt = Some(left.unwrap_or_else(|| Attempt::begin(sessions)));
-            match (Awaited { attempt, lane }).end().await {
-                Ok(Some(connection)) => return Ok(Open::Own(connection)),
-                Ok(None) => {}
+            match lane.attempts.connection(connect).await {
+                (Ok(Some((connection, _))), _) => return Ok(Open::Own(connection)),
+                (Ok(None), _) => {}
                 // The attempt began earlier: its error may not apply any more.
-                Err(_) if was_left => sessions.access.hosts().due().await,
-                Err(error) => return Err(error),
+                (Err(_), true) => sessions.access.hosts().due().await,
+                (Err(error), false) => return Err(error),
             }
         }
     }
@@ -334,9 +332,7 @@ impl Link {
     }
 
     fn lane(&self) -> Result<Arc<Lane>> {
-        let runtime = Handle::try_current()
-            .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
-            .id();
+        let runtime = current_runtime()?;
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, lane)) = lanes.iter().find(|(id, _)| *id == runtime) {
             return Ok(Arc::clone(lane));
@@ -352,29 +348,16 @@ impl Lane {
     /// Makes a lane of the runtime that it is called on.
     fn new(connections: usize) -> Self {
         let permits = Semaphore::new(connections);
-        Self { permits, idle: Mutex::default(), attempts: Mutex::default(), runtime: RuntimeMark::leave() }
+        Self {
+            permits,
+            idle: Mutex::default(),
+            attempts: OwnAttempts::default(),
+            runtime: RuntimeMark::leave(),
+        }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn attempts(&self) -> MutexGuard<'_, Vec<Attempt>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes over the connections of attempts that ended while no caller waited for them.
-    fn take_ended_attempts(&self) {
-        let mut attempts = self.attempts();
-        for attempt in mem::take(&mut *attempts) {
-            match attempt.standing() {
-                Standing::UnderWay(attempt) => attempts.push(attempt),
-                Standing::Made(connection, since) => {
-                    self.idle().push(Idle { connection, since: Some(since) });
-                }
-                Standing::Failed => {}
-            }
-        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! A connection that many callers share. It is made when needed, and made anew when it broke.
 
-mod attempt;
 mod silence;
 
 use std::fmt;
@@ -10,10 +9,10 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, real, timeout_at};
+use stanchion_core::connect::SharedAttempts;
 use stanchion_core::{Error, ErrorKind, Result};
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Id;
 
-use self::attempt::Attempts;
 pub(crate) use self::silence::{Driver, Silence};
 use crate::access::Access;
 use crate::durability::KeptBy;
@@ -109,7 +108,7 @@ impl Connections {
 struct Line {
     connections: Arc<Connections>,
     /// One attempt to connect at a time for each runtime. All callers that wait for it use its connection.
-    attempts: Attempts,
+    attempts: SharedAttempts<(MultiplexedConnection, Driver)>,
 }
 
 /// A connection to one server. Many callers share it; when one of them stops waiting, the answers of the others stay in
@@ -240,26 +239,15 @@ impl Link {
     }
 
     async fn connection(&self, line: &Line) -> Result<(MultiplexedConnection, Driver)> {
-        // Asked each time: the call may go on in another runtime.
-        let runtime = || match Handle::try_current() {
-            Ok(runtime) => Ok(runtime.id()),
-            Err(error) => Err(Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error)),
+        let connect = |runtime| {
+            let (endpoint, connections) = (self.endpoint.clone(), Arc::clone(&line.connections));
+            async move {
+                let (connection, driver) = endpoint.connect().await?;
+                connections.keep(Open { runtime, connection: connection.clone(), driver: driver.clone() });
+                Ok((connection, driver))
+            }
         };
-        if let Some(open) = line.connections.find(runtime()?) {
-            return Ok(open);
-        }
-        let attempt =
-            || runtime().map(|runtime| line.attempts.of(runtime, &self.endpoint, &line.connections));
-        let first = attempt()?;
-        if let Some(open) = line.connections.find(runtime()?) {
-            return Ok(open);
-        }
-        let is_shared = first.is_shared;
-        match first.end().await {
-            // The attempt may have begun long ago, under other conditions.
-            Err(_) if is_shared => attempt()?.end().await,
-            made => made,
-        }
+        line.attempts.connection(|runtime| line.connections.find(runtime), connect).await
     }
 }
 

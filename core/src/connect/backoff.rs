@@ -26,7 +26,7 @@ const JITTER: Duration = Duration::from_millis(90);
 ///
 /// # Examples
 /// ```
-/// # use stanchion_core::engine::Backoff;
+/// # use stanchion_core::connect::Backoff;
 /// # use stanchion_core::{Error, ErrorKind};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let backoff = Backoff::new("any");
