@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, PgConnection, Row};
 use stanchion_core::clock::timeout;
+use stanchion_core::connect::NetworkOptions;
 use stanchion_core::engine::{Background, Begun, Namespaces};
 use stanchion_core::runtime::EngineThread;
 #[cfg(feature = "bloom")]
@@ -88,8 +89,7 @@ impl PostgresBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<PostgresStore> {
-        let (wrap, namespace) = (self.wrap.clone(), self.namespace.clone());
-        let (drain, slow_wait) = (self.drain, self.slow_wait);
+        let NetworkOptions { namespace, drain, slow_wait, wrap, .. } = self.options.clone();
         let thread = EngineThread::start().map_err(context)?;
         let opening = thread.on(Box::pin(self.open(thread.runtime_id())));
         let (opened, view) = opening.await.map_err(context)?;
@@ -125,7 +125,7 @@ impl PostgresBuilder {
         Checked { schema, session_ttl }: Checked,
         engine: Option<Id>,
     ) -> Result<(Opened, View)> {
-        let request_timeout = self.request_timeout;
+        let request_timeout = self.options.request_timeout;
         let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
         let connect_timeout = self.access.hosts().timeout_of_all(request_timeout);
         let found = timeout(connect_timeout, check::server(&self.access, settings, &schema))
@@ -161,7 +161,7 @@ impl PostgresBuilder {
             capabilities,
             is_own: matches!(self.access, Access::Own(..)),
         };
-        let view = opened.namespace(&self.namespace).await?;
+        let view = opened.namespace(&self.options.namespace).await?;
         Ok((opened, view))
     }
 }

@@ -43,7 +43,8 @@ impl Opened {
     pub(crate) async fn connect(builder: RedisBuilder) -> Result<(Self, StepsOfStore)> {
         let keyspace = Arc::new(builder.check()?);
         let connect_timeout = builder.time_to_connect();
-        let RedisBuilder { deployment, request_timeout, retention, durability, client, .. } = builder;
+        let RedisBuilder { deployment, options, retention, durability, client, .. } = builder;
+        let request_timeout = options.request_timeout;
         let demands = Demands { accept_eviction: builder.accept_eviction, fsync: durability.fsync };
         let is_users = matches!(deployment, Deployment::UserConnection { .. });
         let expected = Arc::new(Expected::new(deployment.is_cluster(), demands));

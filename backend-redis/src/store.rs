@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use stanchion_core::connect::NetworkOptions;
 use stanchion_core::engine::{Engine, Namespaces};
 use stanchion_core::runtime::EngineThread;
 #[cfg(feature = "bloom")]
@@ -123,8 +124,7 @@ impl RedisBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
-        let (wrap, namespace) = (self.wrap.clone(), self.namespace.clone());
-        let (drain, slow_wait) = (self.drain, self.slow_wait);
+        let NetworkOptions { namespace, drain, slow_wait, wrap, .. } = self.options.clone();
         let thread = EngineThread::start().map_err(context)?;
         let (opened, steps) = thread.on(Box::pin(Opened::connect(self))).await.map_err(context)?;
         let begun = opened.begun(steps);

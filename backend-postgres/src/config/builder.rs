@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
-use stanchion_core::engine::{Background, EngineSteps, StepsWrap, check_namespace};
-use stanchion_core::observe::events::SLOW_WAIT;
-use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl, check_times};
+use stanchion_core::connect::NetworkOptions;
+use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl};
 
 use super::url;
 use crate::access::Access;
@@ -20,17 +19,13 @@ const MAX_CONNECTIONS: usize = 4;
 #[derive(Clone, Debug)]
 pub struct PostgresBuilder {
     pub(crate) access: Access,
-    pub(crate) namespace: String,
+    pub(crate) options: NetworkOptions,
     pub(crate) schema: String,
     pub(crate) migrate: bool,
     pub(crate) mutex: MutexMode,
     pub(crate) session_ttl: Duration,
-    pub(crate) request_timeout: Duration,
     pub(crate) retention: Retention,
     pub(crate) connections: usize,
-    pub(crate) drain: Duration,
-    pub(crate) slow_wait: Duration,
-    pub(crate) wrap: Option<StepsWrap>,
 }
 
 /// The checked values of the options.
@@ -65,17 +60,19 @@ impl PostgresBuilder {
     /// `InvalidArgument` for a URL that does not parse or an unknown parameter; `Unsupported` for a `sslmode` that
     /// demands TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
-        let (options, parameters) = url::parse(url)?;
+        let (options, mut parameters) = url::parse(url)?;
         let mut builder = Self::over(Access::Own(Box::new(Hosts::new(options)?), None));
-        if let Some(target) = parameters.target {
+        builder.options = NetworkOptions::of_url(&mut parameters)?;
+        let targets = [("any", TargetSessionAttrs::Any), ("read-write", TargetSessionAttrs::ReadWrite)];
+        if let Some(target) = parameters.one_of("target_session_attrs", &targets)? {
             builder = builder.target_session_attrs(target);
         }
-        builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
-        builder.schema = parameters.schema.unwrap_or(builder.schema);
-        builder.migrate = parameters.migrate.unwrap_or(builder.migrate);
-        builder.mutex = parameters.mutex.unwrap_or(builder.mutex);
-        builder.session_ttl = parameters.session_ttl.unwrap_or(builder.session_ttl);
-        builder.request_timeout = parameters.request_timeout.unwrap_or(builder.request_timeout);
+        builder.schema = parameters.text("schema")?.unwrap_or(builder.schema);
+        builder.migrate = parameters.switch("migrate")?.unwrap_or(builder.migrate);
+        let modes = [("session", MutexMode::Session), ("lease", MutexMode::Lease)];
+        builder.mutex = parameters.one_of("mutex", &modes)?.unwrap_or(builder.mutex);
+        builder.session_ttl = parameters.milliseconds("session_ttl_ms")?.unwrap_or(builder.session_ttl);
+        parameters.end()?;
         builder.check()?;
         Ok(builder)
     }
@@ -200,37 +197,20 @@ impl PostgresBuilder {
     fn over(access: Access) -> Self {
         Self {
             access,
-            namespace: "stanchion".to_owned(),
+            options: NetworkOptions::default(),
             schema: "stanchion".to_owned(),
             migrate: true,
             mutex: MutexMode::Lease,
             session_ttl: Duration::from_secs(10),
-            request_timeout: Duration::from_secs(2),
             retention: Retention {
                 tokens: Duration::from_secs(24 * 60 * 60),
                 state: Duration::from_secs(60 * 60),
             },
             connections: 2,
-            drain: Background::DRAIN,
-            slow_wait: SLOW_WAIT,
-            wrap: None,
         }
     }
 
-    /// For authors of stores: wraps the steps before the engine gets them, as `stanchion_conformance::faulty` does to
-    /// lose and double requests.
-    #[must_use]
-    pub fn with_steps(mut self, wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
-        self.wrap = Some(StepsWrap::new(wrap));
-        self
-    }
-
-    /// Sets the namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
-    #[must_use]
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
-        self
-    }
+    stanchion_core::network_options!();
 
     /// Sets the schema that holds the tables and functions, 1 to 63 of `a-z 0-9 _`, beginning with a letter (default
     /// `stanchion`). Nothing else may use this schema.
@@ -266,38 +246,6 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets the timeout of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is used
-    /// ([C17]).
-    ///
-    /// [C17]: stanchion_core::contract#c17
-    #[must_use]
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = timeout;
-        self
-    }
-
-    /// Sets how long the drop of the last thing of this store blocks its thread (default 250 ms, at most 1 min), until
-    /// what earlier drops queued is sent: releases, cancels, refunds ([C12]). Zero does not wait.
-    ///
-    /// A program that drops its store before it ends so leaves nothing held. The drop uses the engine's own thread and
-    /// connections. It blocks the worker of a runtime on which it happens: [`close`](stanchion_core::Store::close)
-    /// before avoids that.
-    ///
-    /// [C12]: stanchion_core::contract#c12
-    #[must_use]
-    pub fn drain(mut self, time: Duration) -> Self {
-        self.drain = time;
-        self
-    }
-
-    /// Sets from which length on a wait for a hold is told at `info`, with its name and how it ended, when it has (default 1 s). Any time
-    /// is legal: zero tells every acquisition, `Duration::MAX` none.
-    #[must_use]
-    pub fn slow_wait(mut self, time: Duration) -> Self {
-        self.slow_wait = time;
-        self
-    }
-
     /// Sets how long the state of an idle name stays ([C25]): `tokens` for its fencing token (default 24 h), `state`
     /// for the rest, like a semaphore's limit (default 1 h). Both are 1 s to 366 days. Rows are removed up to a minute
     /// later, while any process is connected.
@@ -327,8 +275,7 @@ impl PostgresBuilder {
         if let Access::Own(hosts, _) = &self.access {
             hosts.check()?;
         }
-        check_namespace(&self.namespace)?;
-        check_times(self.request_timeout, &[self.retention.tokens, self.retention.state])?;
+        self.options.check(&[self.retention.tokens, self.retention.state])?;
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return refused("connections is between 1 and 4");
         }

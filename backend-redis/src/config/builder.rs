@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use redis::Client;
 use redis::aio::ConnectionLike;
-use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
-use stanchion_core::observe::events::SLOW_WAIT;
-use stanchion_core::{Credentials, CredentialsProvider, Error, Result, check_times};
+use stanchion_core::connect::NetworkOptions;
+use stanchion_core::{Credentials, CredentialsProvider, Error, Result};
 
 use super::deployment::Deployment;
 use super::url;
@@ -24,8 +23,7 @@ const MAX_REPLICAS: u32 = 1_000;
 #[derive(Clone, Debug)]
 pub struct RedisBuilder {
     pub(crate) deployment: Deployment,
-    pub(crate) namespace: String,
-    pub(crate) request_timeout: Duration,
+    pub(crate) options: NetworkOptions,
     /// `None`: half of that of a request, 1 s at least.
     pub(crate) connect_timeout: Option<Duration>,
     /// How long the state of an idle name stays ([C25]).
@@ -33,11 +31,8 @@ pub struct RedisBuilder {
     /// [C25]: stanchion_core::contract#c25
     pub(crate) retention: Duration,
     pub(crate) durability: Durability,
-    pub(crate) drain: Duration,
-    pub(crate) slow_wait: Duration,
     pub(crate) accept_eviction: bool,
     pub(crate) client: ClientSettings,
-    pub(crate) wrap: Option<StepsWrap>,
 }
 
 impl RedisBuilder {
@@ -71,18 +66,19 @@ impl RedisBuilder {
     /// `InvalidArgument` for a URL that does not parse, an unknown parameter, or a file without certificates;
     /// `Unsupported` for TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
-        let (deployment, parameters) = url::parse(url)?;
+        let (deployment, mut parameters) = url::parse(url)?;
         let mut builder = Self::over(deployment);
-        builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
-        builder.request_timeout = parameters.request_timeout.unwrap_or(builder.request_timeout);
-        builder.connect_timeout = parameters.connect_timeout;
-        builder.client.name = parameters.client_name;
-        builder.client.is_resp2 = parameters.is_resp2.unwrap_or_default();
+        builder.options = NetworkOptions::of_url(&mut parameters)?;
+        builder.connect_timeout = parameters.milliseconds("connect_timeout_ms")?;
+        builder.client.name = parameters.text("client_name")?;
+        let protocols = [("resp2", true), ("resp3", false)];
+        builder.client.is_resp2 = parameters.one_of("protocol", &protocols)?.unwrap_or_default();
         builder.durability = Durability {
-            replicas: parameters.replicas.unwrap_or_default(),
-            fsync: parameters.fsync.unwrap_or_default(),
-            renewals: parameters.confirm_renewals.unwrap_or_default(),
+            replicas: parameters.number("replicas")?.unwrap_or_default(),
+            fsync: parameters.switch("fsync")?.unwrap_or_default(),
+            renewals: parameters.switch("confirm_renewals")?.unwrap_or_default(),
         };
+        parameters.end()?;
         builder.check()?;
         Ok(builder)
     }
@@ -131,16 +127,12 @@ impl RedisBuilder {
     fn over(deployment: Deployment) -> Self {
         Self {
             deployment,
-            namespace: "stanchion".to_owned(),
-            request_timeout: Duration::from_secs(2),
+            options: NetworkOptions::default(),
             connect_timeout: None,
             retention: Duration::from_secs(60 * 60),
             durability: Durability::default(),
-            drain: Background::DRAIN,
-            slow_wait: SLOW_WAIT,
             accept_eviction: false,
             client: ClientSettings::default(),
-            wrap: None,
         }
     }
 
@@ -157,22 +149,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets the namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
-    #[must_use]
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
-        self
-    }
-
-    /// Sets the time limit of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is the
-    /// limit ([C17]).
-    ///
-    /// [C17]: stanchion_core::contract#c17
-    #[must_use]
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = timeout;
-        self
-    }
+    stanchion_core::network_options!();
 
     /// Sets the time limit of one attempt to connect, login included: 1 ms to 1 h (default half of the
     /// [`request_timeout`](Self::request_timeout), 1 s at least). [`connect`](Self::connect) waits for its first answer for the
@@ -241,29 +218,7 @@ impl RedisBuilder {
     /// Returns the time limit of an attempt to connect.
     pub(crate) fn time_to_connect(&self) -> Duration {
         // Shorter than a request: an attempt that met an outage must not hold up the later ones.
-        self.connect_timeout.unwrap_or_else(|| (self.request_timeout / 2).max(Duration::from_secs(1)))
-    }
-
-    /// Sets how long the drop of the last thing of this store blocks its thread (default 250 ms, at most 1 min), until
-    /// what earlier drops queued is sent: releases, cancels, refunds ([C12]). Zero does not wait.
-    ///
-    /// A program that drops its store before it ends so leaves nothing held. The drop uses the engine's own thread and
-    /// connections. It blocks the worker of a runtime on which it happens: [`close`](stanchion_core::Store::close)
-    /// before avoids that.
-    ///
-    /// [C12]: stanchion_core::contract#c12
-    #[must_use]
-    pub fn drain(mut self, time: Duration) -> Self {
-        self.drain = time;
-        self
-    }
-
-    /// Sets from which length on a wait for a hold is told at `info`, with its name and how it ended, when it has (default 1 s). Any time
-    /// is legal: zero tells every acquisition, `Duration::MAX` none.
-    #[must_use]
-    pub fn slow_wait(mut self, time: Duration) -> Self {
-        self.slow_wait = time;
-        self
+        self.connect_timeout.unwrap_or_else(|| (self.options.request_timeout / 2).max(Duration::from_secs(1)))
     }
 
     /// Sets how long the state of an idle name stays ([C25]), such as the limit of a semaphore or the last outcomes of a wait
@@ -314,20 +269,12 @@ impl RedisBuilder {
         self
     }
 
-    /// Wraps the steps before the engine uses them. This is for authors of stores: `stanchion_conformance::faulty` does it to
-    /// lose and double requests.
-    #[must_use]
-    pub fn with_steps(mut self, wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
-        self.wrap = Some(StepsWrap::new(wrap));
-        self
-    }
-
     /// Checks the options.
     ///
     /// # Errors
     /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
-        check_times(self.request_timeout, &[self.retention])?;
+        self.options.check(&[self.retention])?;
         self.client.check()?;
         let hour = Duration::from_secs(60 * 60);
         if !(Duration::from_millis(1)..=hour).contains(&self.time_to_connect()) {
@@ -342,7 +289,7 @@ impl RedisBuilder {
             let detail = "replicas and fsync are not offered over a cluster connection: make the store from the cluster's URL";
             return Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail));
         }
-        Keyspace::new(&self.namespace)
+        Keyspace::new(&self.options.namespace)
     }
 }
 

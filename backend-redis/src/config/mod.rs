@@ -2,7 +2,6 @@
 
 mod builder;
 mod deployment;
-mod parameters;
 mod tls;
 mod url;
 

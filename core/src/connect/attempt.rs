@@ -122,7 +122,7 @@ impl<T: Clone + Send + Sync + 'static> SharedAttempts<T> {
 }
 
 /// Waits for the end of a shared attempt.
-async fn end<T: Clone>(mut attempt: watch::Receiver<Option<Result<T>>>) -> Result<T> {
+async fn end<T: Clone + Send + Sync>(mut attempt: watch::Receiver<Option<Result<T>>>) -> Result<T> {
     let made = attempt.wait_for(Option::is_some).await.map_err(|_| ended())?;
     match &*made {
         Some(Ok(connection)) => Ok(connection.clone()),
