@@ -34,10 +34,10 @@ pub(crate) struct Quorum {
     milliseconds: u64,
 }
 
-/// What keeps a write.
+/// What acknowledged a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeptBy {
-    /// The primary has it on disk; not known of a wait for replicas alone.
+pub(crate) struct Acknowledged {
+    /// The primary has it on disk. A wait for replicas alone does not ask for that.
     disk: bool,
     replicas: u32,
 }
@@ -61,13 +61,13 @@ impl Durability {
     }
 
     /// Returns the error of a write that too little keeps.
-    pub(crate) fn shortfall(&self, kept: Result<KeptBy>, writes: Writes) -> Option<Error> {
+    pub(crate) fn shortfall(&self, acknowledged: Result<Acknowledged>, writes: Writes) -> Option<Error> {
         let what = if writes == Writes::Grants { "the grant, which was undone" } else { "the renewal" };
-        let detail = match kept {
-            Ok(KeptBy { disk: false, .. }) if self.fsync => {
+        let detail = match acknowledged {
+            Ok(Acknowledged { disk: false, .. }) if self.fsync => {
                 format!("the server had not written to disk in time {what}")
             }
-            Ok(KeptBy { replicas, .. }) if replicas < self.replicas => {
+            Ok(Acknowledged { replicas, .. }) if replicas < self.replicas => {
                 format!("{replicas} of {} replicas acknowledged {what}", self.replicas)
             }
             Ok(_) => return None,
@@ -88,7 +88,7 @@ impl Quorum {
     }
 }
 
-impl KeptBy {
+impl Acknowledged {
     /// Reads the answer to `WAIT` or `WAITAOF`.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     fn shortfall(durability: Durability, answer: &Value) -> Option<String> {
-        let error = durability.shortfall(KeptBy::read(answer), Writes::Renewals)?;
+        let error = durability.shortfall(Acknowledged::read(answer), Writes::Renewals)?;
         Some(error.to_string())
     }
 

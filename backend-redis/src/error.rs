@@ -141,7 +141,7 @@ pub(crate) fn is_unnamed(error: &Error) -> bool {
     error.kind() == ErrorKind::Unauthorized && error.to_string().contains(UNNAMED)
 }
 
-/// Adds the missing commands to a refusal or, if they are not known, the commands that the script needs.
+/// Adds the missing commands to a refusal or, if there are none, the commands that the script needs.
 pub(crate) fn naming<'a>(
     error: Error,
     missing: &[String],
@@ -160,11 +160,11 @@ pub(crate) fn naming<'a>(
 }
 
 fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
-    let told = |kind, detail: &str| Some((kind, detail.to_owned()));
+    let refused = |kind, detail: &str| Some((kind, detail.to_owned()));
     if let RedisKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot) =
         error.kind()
     {
-        return told(
+        return refused(
             ErrorKind::Unsupported,
             "the server is a node of a cluster: its URL begins with redis+cluster:// or rediss+cluster://",
         );
@@ -174,7 +174,7 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
         || ["NOAUTH", "WRONGPASS"].contains(&code)
         || says(error, "AUTH <password> called without")
     {
-        return told(ErrorKind::Unauthorized, "the server refused the credentials");
+        return refused(ErrorKind::Unauthorized, "the server refused the credentials");
     }
     // A right that a script lacks is reported without a code of its own.
     if code == "NOPERM"
@@ -188,7 +188,7 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
         return Some((ErrorKind::Unavailable, format!("the server refuses requests for now: {refusal}")));
     }
     if says(error, "unknown command") {
-        return told(ErrorKind::Unsupported, "the server lacks a command");
+        return refused(ErrorKind::Unsupported, "the server lacks a command");
     }
     None
 }

@@ -15,9 +15,7 @@ use stanchion_core::{
 };
 
 use crate::config::RedisBuilder;
-use crate::opened::Opened;
-use crate::steps::RedisSteps;
-use crate::wake::RedisWake;
+use crate::opened::{Opened, StepsOfStore};
 
 /// All primitives on a Redis server, on the primary that sentinels announce, or on a cluster.
 ///
@@ -38,19 +36,6 @@ pub struct RedisStore {
     engine: Engine,
     opened: Arc<Opened>,
     namespaces: Arc<Namespaces<()>>,
-}
-
-/// The steps of one process, checked and connected, without an engine.
-#[derive(Clone, Debug)]
-pub struct StepsOfStore {
-    /// The steps for callers.
-    pub callers: Arc<RedisSteps>,
-    /// The same steps over a connection of the engine's own, which is not connected yet.
-    pub own: Arc<RedisSteps>,
-    /// The wake-ups, which are not connected yet.
-    pub wake: Arc<RedisWake>,
-    /// What the store offers.
-    pub capabilities: Capabilities,
 }
 
 impl RedisStore {

@@ -7,10 +7,9 @@ use redis::aio::ConnectionLike;
 use stanchion_core::connect::NetworkOptions;
 use stanchion_core::{Credentials, CredentialsProvider, Error, Result};
 
-use super::deployment::Deployment;
+use super::connectors::Connectors;
 use super::url;
-use crate::access::Access;
-use crate::client::ClientSettings;
+use crate::connector::{Connector, ConnectorSettings};
 use crate::durability::Durability;
 use crate::keys::Keyspace;
 use crate::user_connection::UserConnection;
@@ -22,7 +21,7 @@ const MAX_REPLICAS: u32 = 1_000;
 /// file that `ca` in a URL names.
 #[derive(Clone, Debug)]
 pub struct RedisBuilder {
-    pub(crate) deployment: Deployment,
+    pub(crate) connectors: Connectors,
     pub(crate) options: NetworkOptions,
     /// `None`: half of that of a request, 1 s at least.
     pub(crate) connect_timeout: Option<Duration>,
@@ -32,7 +31,7 @@ pub struct RedisBuilder {
     pub(crate) retention: Duration,
     pub(crate) durability: Durability,
     pub(crate) accept_eviction: bool,
-    pub(crate) client: ClientSettings,
+    pub(crate) settings: ConnectorSettings,
 }
 
 impl RedisBuilder {
@@ -66,13 +65,13 @@ impl RedisBuilder {
     /// `InvalidArgument` for a URL that does not parse, an unknown parameter, or a file without certificates;
     /// `Unsupported` for TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
-        let (deployment, mut parameters) = url::parse(url)?;
-        let mut builder = Self::over(deployment);
+        let (connectors, mut parameters) = url::parse(url)?;
+        let mut builder = Self::over(connectors);
         builder.options = NetworkOptions::of_url(&mut parameters)?;
         builder.connect_timeout = parameters.milliseconds("connect_timeout_ms")?;
-        builder.client.name = parameters.text("client_name")?;
+        builder.settings.name = parameters.text("client_name")?;
         let protocols = [("resp2", true), ("resp3", false)];
-        builder.client.is_resp2 = parameters.one_of("protocol", &protocols)?.unwrap_or_default();
+        builder.settings.is_resp2 = parameters.one_of("protocol", &protocols)?.unwrap_or_default();
         builder.durability = Durability {
             replicas: parameters.number("replicas")?.unwrap_or_default(),
             fsync: parameters.switch("fsync")?.unwrap_or_default(),
@@ -107,7 +106,7 @@ impl RedisBuilder {
     ///
     /// [C13]: stanchion_core::contract#c13
     pub fn from_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
-        Self::over(Deployment::UserConnection {
+        Self::over(Connectors::UserConnection {
             connection: UserConnection::new(connection, false),
             wake: None,
         })
@@ -118,21 +117,21 @@ impl RedisBuilder {
     /// Such a connection sends requests again by itself, so that its refusals are not certain. Where a store made from a URL
     /// reports `Unavailable`, this one reports `Unknown`. [`replicas`](Self::replicas) and [`fsync`](Self::fsync) are not offered.
     pub fn from_cluster_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
-        Self::over(Deployment::UserConnection {
+        Self::over(Connectors::UserConnection {
             connection: UserConnection::new(connection, true),
             wake: None,
         })
     }
 
-    fn over(deployment: Deployment) -> Self {
+    fn over(connectors: Connectors) -> Self {
         Self {
-            deployment,
+            connectors,
             options: NetworkOptions::default(),
             connect_timeout: None,
             retention: Duration::from_secs(60 * 60),
             durability: Durability::default(),
             accept_eviction: false,
-            client: ClientSettings::default(),
+            settings: ConnectorSettings::default(),
         }
     }
 
@@ -143,8 +142,8 @@ impl RedisBuilder {
     /// [C14]: stanchion_core::contract#c14
     #[must_use]
     pub fn wake_client(mut self, client: Client) -> Self {
-        if let Deployment::UserConnection { wake, .. } = &mut self.deployment {
-            *wake = Some(Access::new(client.get_connection_info().clone()));
+        if let Connectors::UserConnection { wake, .. } = &mut self.connectors {
+            *wake = Some(Connector::new(client.get_connection_info().clone()));
         }
         self
     }
@@ -165,7 +164,7 @@ impl RedisBuilder {
     /// none). A user without the right to `CLIENT SETNAME` has none.
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.client.name = Some(name.into());
+        self.settings.name = Some(name.into());
         self
     }
 
@@ -173,7 +172,7 @@ impl RedisBuilder {
     /// being dropped by what is in between; a server that does not answer is noticed by its requests.
     #[must_use]
     pub fn keepalive(mut self, time: Duration) -> Self {
-        self.client.keepalive = Some(time);
+        self.settings.keepalive = Some(time);
         self
     }
 
@@ -200,7 +199,7 @@ impl RedisBuilder {
             + Send
             + 'static,
     {
-        self.client.provider = Some(CredentialsProvider::new(provide));
+        self.settings.provider = Some(CredentialsProvider::new(provide));
         self
     }
 
@@ -275,7 +274,7 @@ impl RedisBuilder {
     /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
         self.options.check(&[self.retention])?;
-        self.client.check()?;
+        self.settings.check()?;
         let hour = Duration::from_secs(60 * 60);
         if !(Duration::from_millis(1)..=hour).contains(&self.time_to_connect()) {
             return Err(Error::invalid_argument("connect_timeout is between 1 ms and 1 h"));
@@ -284,7 +283,7 @@ impl RedisBuilder {
             return Err(Error::invalid_argument("replicas is at most 1000"));
         }
         if self.durability.waits()
-            && matches!(&self.deployment, Deployment::UserConnection { connection, .. } if connection.is_cluster)
+            && matches!(&self.connectors, Connectors::UserConnection { connection, .. } if connection.is_cluster)
         {
             let detail = "replicas and fsync are not offered over a cluster connection: make the store from the cluster's URL";
             return Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail));

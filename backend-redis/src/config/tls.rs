@@ -6,6 +6,7 @@ use stanchion_core::{Error, Result};
 
 /// The paths of PEM files.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS reads the files"))]
 pub(super) struct TlsFiles {
     /// The authorities to trust in place of Mozilla's.
     ca: Option<String>,

@@ -1,4 +1,4 @@
-//! Reads a URL into a deployment.
+//! Reads a URL into connectors.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use stanchion_core::connect::{UrlParameters, UrlParts};
 use stanchion_core::{Error, Result};
 use url::Url;
 
-use super::deployment::Deployment;
+use super::connectors::Connectors;
 use super::tls::{self, TlsFiles};
-use crate::access::{Access, Address};
-use crate::sentinel::Sentinels;
+use crate::address::Address;
+use crate::connector::Connector;
+use crate::sentinel::SentinelConnector;
 
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"];
@@ -21,11 +22,11 @@ const NO_SOCKET: &str = "a socket's URL has a path, no host, and maybe a databas
 /// The parts of a URL.
 struct Parts<'a>(UrlParts<'a>);
 
-/// Reads a URL. Returns also the parameters that are not about the way to the servers.
+/// Reads a URL. Returns also the parameters that are not about its servers.
 ///
 /// # Errors
 /// `InvalidArgument`, without any part of the URL that may be a password; `Unsupported` for TLS without its feature.
-pub(super) fn parse(url: &str) -> Result<(Deployment, UrlParameters)> {
+pub(super) fn parse(url: &str) -> Result<(Connectors, UrlParameters)> {
     let parts = Parts(UrlParts::read(url, "Redis", &SCHEMES)?);
     let query = format!("redis://h/?{}", parts.0.query);
     let query = Url::parse(&query).map_err(|_| parts.0.malformed())?;
@@ -36,20 +37,20 @@ pub(super) fn parse(url: &str) -> Result<(Deployment, UrlParameters)> {
     };
     let tls = if secure { Some(TlsFiles::of_url(&mut parameters)?) } else { None };
     let tls = tls.as_ref();
-    let deployment = match kind {
+    let connectors = match kind {
         "server" => {
-            let access = parts.server(tls)?;
+            let connector = parts.server(tls)?;
             let name = if secure { parameters.text("server_name")? } else { None };
-            Deployment::Server(match name {
-                Some(name) => access.certified_as(&name)?,
-                None => access,
+            Connectors::Server(match name {
+                Some(name) => connector.certified_as(&name)?,
+                None => connector,
             })
         }
-        "unix" => Deployment::Server(parts.socket(&mut parameters)?),
+        "unix" => Connectors::Server(parts.socket(&mut parameters)?),
         "cluster" => parts.cluster(tls)?,
-        _ => Deployment::Sentinel(Arc::new(parts.sentinels(tls, &mut parameters)?)),
+        _ => Connectors::Sentinel(Arc::new(parts.sentinels(tls, &mut parameters)?)),
     };
-    Ok((deployment, parameters))
+    Ok((connectors, parameters))
 }
 
 impl Parts<'_> {
@@ -70,16 +71,16 @@ impl Parts<'_> {
         }
     }
 
-    fn server(&self, tls: Option<&TlsFiles>) -> Result<Access> {
+    fn server(&self, tls: Option<&TlsFiles>) -> Result<Connector> {
         match self.0.hosts.as_slice() {
-            [host] => Ok(Access::new(self.host(host, self.0.path, tls)?)),
+            [host] => Ok(Connector::new(self.host(host, self.0.path, tls)?)),
             _ => Err(Error::invalid_argument(
                 "several hosts are for redis+cluster:// and redis+sentinel:// only",
             )),
         }
     }
 
-    fn socket(&self, parameters: &mut UrlParameters) -> Result<Access> {
+    fn socket(&self, parameters: &mut UrlParameters) -> Result<Connector> {
         let malformed = || Error::invalid_argument(NO_SOCKET);
         if !self.0.userinfo.is_empty() || self.0.hosts != [""] || self.0.path.is_empty() {
             return Err(malformed());
@@ -89,44 +90,44 @@ impl Parts<'_> {
         if !client.is_empty() {
             url.query_pairs_mut().extend_pairs(client);
         }
-        Ok(Access::new(url.into_connection_info().map_err(|_| malformed())?))
+        Ok(Connector::new(url.into_connection_info().map_err(|_| malformed())?))
     }
 
-    fn cluster(&self, tls: Option<&TlsFiles>) -> Result<Deployment> {
+    fn cluster(&self, tls: Option<&TlsFiles>) -> Result<Connectors> {
         if !["", "0"].contains(&self.0.path) {
             return Err(Error::invalid_argument("a cluster has no database but 0"));
         }
-        let nodes = self.0.hosts.iter().map(|host| Ok(Access::new(self.host(host, "", tls)?)));
+        let nodes = self.0.hosts.iter().map(|host| Ok(Connector::new(self.host(host, "", tls)?)));
         let nodes = nodes.collect::<Result<Vec<_>>>()?;
-        let seeds: Vec<Address> = nodes.iter().filter_map(Access::address).collect();
-        let access = nodes.into_iter().next().ok_or_else(|| self.0.malformed())?;
-        Ok(Deployment::Cluster { access, seeds })
+        let seeds: Vec<Address> = nodes.iter().filter_map(Connector::address).collect();
+        let connector = nodes.into_iter().next().ok_or_else(|| self.0.malformed())?;
+        Ok(Connectors::Cluster { connector, seeds })
     }
 
-    fn sentinels(&self, tls: Option<&TlsFiles>, parameters: &mut UrlParameters) -> Result<Sentinels> {
+    fn sentinels(&self, tls: Option<&TlsFiles>, parameters: &mut UrlParameters) -> Result<SentinelConnector> {
         let (service, database) = self.0.path.split_once('/').unwrap_or((self.0.path, ""));
         let service = decoded(service).filter(|service| !service.is_empty()).ok_or_else(|| {
             Error::invalid_argument("a Sentinel URL names the service: redis+sentinel://HOST/SERVICE")
         })?;
-        let mut credentials = RedisConnectionInfo::default();
+        let mut login = RedisConnectionInfo::default();
         if let Some(user) = parameters.text("sentinel_user")? {
-            credentials = credentials.set_username(user);
+            login = login.set_username(user);
         }
         if let Some(password) = parameters.text("sentinel_password")? {
-            credentials = credentials.set_password(password);
+            login = login.set_password(password);
         }
         let (mut sentinels, mut servers) = (Vec::new(), None);
         for host in &self.0.hosts {
-            let access = Access::new(self.host(host, database, tls)?);
-            let mut address = access.address().ok_or_else(|| self.0.malformed())?;
+            let connector = Connector::new(self.host(host, database, tls)?);
+            let mut address = connector.address().ok_or_else(|| self.0.malformed())?;
             if !has_port(host) {
                 address.port = SENTINEL_PORT;
             }
-            sentinels.push(access.at(&address).with(credentials.clone()));
-            servers = Some(access);
+            sentinels.push(connector.at(&address).with_login(login.clone()));
+            servers = Some(connector);
         }
         let servers = servers.ok_or_else(|| self.0.malformed())?;
-        Ok(Sentinels::new(sentinels, service, servers))
+        Ok(SentinelConnector::new(sentinels, service, servers))
     }
 }
 
@@ -164,9 +165,9 @@ mod tests {
         RedisBuilder::new(url).err().map(|error| error.kind())
     }
 
-    fn server(url: &str) -> Access {
+    fn server(url: &str) -> Connector {
         match parse(url).unwrap().0 {
-            Deployment::Server(access) => access,
+            Connectors::Server(connector) => connector,
             other => panic!("{url} is {other:?}"),
         }
     }
@@ -179,37 +180,40 @@ mod tests {
         assert_eq!(builder.options.request_timeout, Duration::from_millis(250));
         assert_eq!(builder.durability.replicas, 2);
         assert_eq!((builder.durability.fsync, builder.durability.renewals), (true, false));
-        let access = server(url);
-        let settings = access.settings();
+        let connector = server(url);
+        let settings = connector.info().redis_settings();
         let login = (settings.db(), settings.username(), settings.password());
         assert_eq!(login, (3, Some("me"), Some("s cret")));
         assert_eq!(server("REDIS://h").address().unwrap().to_string(), "h:6379");
         assert_eq!(server("redis://[::1]:7000/").address().unwrap().to_string(), "::1:7000");
-        assert_eq!(server("redis+unix:///run/redis.sock?db=2&namespace=x").settings().db(), 2);
+        assert_eq!(server("redis+unix:///run/redis.sock?db=2&namespace=x").info().redis_settings().db(), 2);
     }
 
     #[test]
     fn the_url_of_a_cluster_is_understood() {
-        let (deployment, _) = parse("redis+cluster://me:pw@a:7000,b,[::1]:7002/?namespace=x").unwrap();
-        let Deployment::Cluster { access, seeds } = deployment else { panic!("{deployment:?}") };
+        let (connectors, _) = parse("redis+cluster://me:pw@a:7000,b,[::1]:7002/?namespace=x").unwrap();
+        let Connectors::Cluster { connector, seeds } = connectors else { panic!("{connectors:?}") };
         let seeds: Vec<_> = seeds.iter().map(Address::to_string).collect();
         assert_eq!(seeds, ["a:7000", "b:6379", "::1:7002"]);
-        assert_eq!((access.settings().username(), access.settings().password()), (Some("me"), Some("pw")));
+        assert_eq!(
+            (connector.info().redis_settings().username(), connector.info().redis_settings().password()),
+            (Some("me"), Some("pw"))
+        );
         assert_eq!(kind("redis+cluster://a/1"), Some(ErrorKind::InvalidArgument));
     }
 
     #[test]
     fn the_url_of_sentinels_is_understood() {
         let url = "redis+sentinel://me:pw@a,b:7001/my%20service/4?sentinel_user=it&sentinel_password=p%40ss";
-        let (deployment, _) = parse(url).unwrap();
-        let Deployment::Sentinel(sentinels) = deployment else { panic!("{deployment:?}") };
+        let (connectors, _) = parse(url).unwrap();
+        let Connectors::Sentinel(sentinels) = connectors else { panic!("{connectors:?}") };
         let hosts: Vec<_> =
             sentinels.sentinels.iter().map(|one| one.address().unwrap().to_string()).collect();
         assert_eq!(hosts, ["a:26379", "b:7001"]);
         assert_eq!(sentinels.service, "my service");
-        let own = sentinels.sentinels[0].settings();
+        let own = sentinels.sentinels[0].info().redis_settings();
         assert_eq!((own.db(), own.username(), own.password()), (0, Some("it"), Some("p@ss")));
-        let servers = sentinels.servers.settings();
+        let servers = sentinels.servers.info().redis_settings();
         assert_eq!((servers.db(), servers.username(), servers.password()), (4, Some("me"), Some("pw")));
         for bad in
             ["redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel://a/s/x", "redis+sentinel:///s"]
@@ -229,8 +233,8 @@ mod tests {
         }
         // Reading a URL changes nothing in the process.
         assert!(rustls::crypto::CryptoProvider::get_default().is_none());
-        let access = server("rediss://a");
-        assert!(matches!(access.info().addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
+        let connector = server("rediss://a");
+        assert!(matches!(connector.info().addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
         assert_eq!(kind("redis://a?ca=/nowhere/ca.pem"), Some(ErrorKind::InvalidArgument));
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind as RedisKind, ServerErrorKind};
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::spi::Object;
@@ -15,22 +14,22 @@ use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
 use super::{POP_TIMEOUT, pop, popped};
-use crate::access::Address;
+use crate::address::Address;
 use crate::cluster::Topology;
+use crate::connection::Connection;
+use crate::connector::Connect;
 use crate::error;
 use crate::keys::{STRIPES, stripe_of};
-use crate::link::Driver;
 
-/// Maximum number of connections kept for stripes that have no waiters.
+/// Maximum number of idle connections, of stripes that have no waiters.
 const MAX_IDLE: usize = 4;
 /// Interval after a pop that failed.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A connection that no pop blocks, and a handle that shows whether its driver still runs.
+/// A connection that no pop blocks.
 struct Idle {
     node: Address,
-    connection: MultiplexedConnection,
-    driver: Driver,
+    connection: Connection,
 }
 
 /// The end of a pop: its stripe, the hint, and the connection unless it broke.
@@ -155,12 +154,12 @@ impl Shared {
         owner: Address,
         idle: Option<Idle>,
     ) -> Result<(Option<Ticket>, Option<Idle>)> {
-        let usable = idle.filter(|idle| idle.node == owner && idle.driver.is_running());
+        let usable = idle.filter(|idle| idle.node == owner && idle.connection.is_running());
         let mut idle = match usable {
             Some(idle) => idle,
             None => {
-                let (connection, driver) = self.topology.access(&owner).connect().await?;
-                Idle { node: owner, connection, driver }
+                let connection = self.topology.connector(&owner).connect().await?;
+                Idle { node: owner, connection }
             }
         };
         let command = pop(&[&self.boxes[stripe]]);
