@@ -10,7 +10,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads the `host:port` of a redirection. An empty host, or `?`, means the host of the node that sent it.
+    /// Reads the `host:port` of a redirection. An empty host, or `?`, means the host of the node
+    /// that sent it.
     pub(crate) fn parse(text: &str, sender: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = if matches!(host, "" | "?") { &sender.host } else { host };

@@ -1,4 +1,5 @@
-//! Checks a store when it connects, and each connection that it makes later: whatever would break safety (C22).
+//! Checks a store when it connects, and each connection that it makes later: whatever would break
+//! safety (C22).
 
 mod info;
 
@@ -21,7 +22,7 @@ use crate::keys::{Keyspace, LAYOUT};
 use crate::request::Request;
 use crate::route::Route;
 
-/// What the connections of a store have to find that it makes after it was checked: what the first ones found.
+/// What a later connection of a store has to find at its server: what the first ones found.
 #[derive(Debug)]
 pub(crate) struct Expected {
     keyspaces: Mutex<Vec<Weak<Keyspace>>>,
@@ -54,7 +55,8 @@ impl Expected {
 #[async_trait]
 impl ConnectionCheck for Expected {
     /// # Errors
-    /// `UnsafeStore`, `ConfigMismatch` or `Unsupported`; `Unavailable` if the server is not a primary any more.
+    /// `UnsafeStore`, `ConfigMismatch` or `Unsupported`; `Unavailable` if the server is not a
+    /// primary any more.
     async fn check(&self, connection: &mut Connection) -> Result<()> {
         if !self.is_checked.load(Ordering::Relaxed) {
             return Ok(());
@@ -79,7 +81,8 @@ impl ConnectionCheck for Expected {
         for keyspace in keyspaces {
             match readable(answers.next())? {
                 Some(Value::Nil) => {
-                    // The data are lost. A server that refuses writes refuses those of the requests, too.
+                    // The data are lost. A server that refuses writes refuses those of the
+                    // requests, too.
                     let mut set = redis::cmd("SETNX");
                     set.arg(keyspace.layout()).arg(LAYOUT);
                     connection.exchange(&[set]).await.map(drop).map_err(error::of_question)?;
@@ -92,7 +95,8 @@ impl ConnectionCheck for Expected {
     }
 }
 
-/// Returns an answer; `None` if the user has no right to it, or if another node of a cluster has it.
+/// Returns an answer; `None` if the user has no right to it, or if another node of a cluster has
+/// it.
 ///
 /// # Errors
 /// Any other refusal: a server that loads its data or runs a script cannot be judged yet.
@@ -106,11 +110,12 @@ fn readable(answer: Option<RedisResult<Value>>) -> Result<Option<Value>> {
     }
 }
 
-/// Checks every primary, and the namespace's layout. Connecting and each answer have the time `limit`.
+/// Checks every primary, and the namespace's layout. Connecting and each answer have the time
+/// `limit`.
 ///
 /// # Errors
-/// `UnsafeStore`, `ConfigMismatch` or `Unsupported`; `InvalidArgument` if the deployment is not of the kind that the URL
-/// names; or the error of a server that could not be asked.
+/// `UnsafeStore`, `ConfigMismatch` or `Unsupported`; `InvalidArgument` if the deployment is not of
+/// the kind that the URL names; or the error of a server that could not be asked.
 pub(crate) async fn servers(
     route: &Route,
     keyspace: &Keyspace,
@@ -158,7 +163,8 @@ pub(crate) async fn servers(
     }
 }
 
-/// Asks every primary, of those that keep an append-only file, whether a write is on disk before its answer.
+/// Asks every primary, of those that keep an append-only file, whether a write is on disk before
+/// its answer.
 ///
 /// # Errors
 /// If the primaries could not be found out.

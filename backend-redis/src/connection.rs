@@ -16,16 +16,18 @@ use stanchion_core::runtime::RuntimeMark;
 use self::silence::Silence;
 use crate::request::exchange;
 
-/// A connection to a server. Clones share it; when one caller stops waiting, the answers of the others stay in order.
+/// A connection to a server. Clones share it; when one caller stops waiting, the answers of the
+/// others stay in order.
 ///
-/// Its driver is a task of the runtime that connected: it can be relied on only as long as that runtime runs.
+/// Its driver is a task of the runtime that connected: it can be relied on only as long as that
+/// runtime runs.
 #[derive(Clone)]
 pub(crate) struct Connection {
     inner: MultiplexedConnection,
     /// Owned by the driver, so that it shows whether the driver still runs.
     silence: Weak<Silence>,
-    /// With the older protocol nothing shows the end of a driver: it counts as running until a request fails, or its runtime
-    /// has ended.
+    /// With the older protocol nothing shows the end of a driver: it counts as running until a
+    /// request fails, or its runtime has ended.
     unobserved: Option<(Arc<Silence>, Arc<RuntimeMark>)>,
 }
 
@@ -55,7 +57,8 @@ impl Connection {
         let unobserved = if is_resp2 {
             Some((owned, Arc::new(RuntimeMark::leave())))
         } else {
-            // The driver owns the receiver of pushed messages, and drops it when it ends for whatever reason.
+            // The driver owns the receiver of pushed messages, and drops it when it ends for
+            // whatever reason.
             config = config.set_push_sender(move |_: PushInfo| -> std::result::Result<(), ()> {
                 let _ = &owned;
                 Ok(())
@@ -99,8 +102,8 @@ impl Connection {
         }
     }
 
-    /// Notes a request without an answer in time. Returns whether the connection counts as broken; `timeout` is that of a
-    /// request without a short lease.
+    /// Notes a request without an answer in time. Returns whether the connection counts as broken;
+    /// `timeout` is that of a request without a short lease.
     pub(crate) fn is_silent_too_long(&self, sent: Instant, timeout: Duration) -> bool {
         self.silence.upgrade().is_none_or(|silence| silence.is_too_long(sent, timeout))
     }

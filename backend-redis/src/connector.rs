@@ -26,21 +26,23 @@ use crate::error;
 /// Makes connections: to one server, or to whichever server has a role.
 #[async_trait]
 pub(crate) trait Connect: fmt::Debug + Send + Sync {
-    /// Connects, within the time limit of an attempt. One that follows a failed one waits for its time before.
+    /// Connects, within the time limit of an attempt. One that follows a failed one waits for its
+    /// time before.
     ///
     /// # Errors
     /// If no connection was made. Nothing was sent.
     async fn connect(&self) -> Result<Connection>;
 
-    /// Returns the error of a connection that was not made in time: that of the last attempt, if it failed. Nothing was sent.
+    /// Returns the error of a connection that was not made in time: that of the last attempt, if it
+    /// failed. Nothing was sent.
     fn unanswered(&self) -> Error;
 
     /// Adds the address of the server to an error, if there is one server only.
     fn locate(&self, error: Error) -> Error;
 }
 
-/// The address of a server, with credentials, database, TLS and settings. For another server of the same deployment it has
-/// another address.
+/// The address of a server, with credentials, database, TLS and settings. For another server of the
+/// same deployment it has another address.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     info: Arc<ConnectionInfo>,
@@ -134,7 +136,8 @@ impl Connector {
         }
     }
 
-    /// Subscribes to a channel, on a connection of its own, within the time limit of an attempt to connect.
+    /// Subscribes to a channel, on a connection of its own, within the time limit of an attempt to
+    /// connect.
     ///
     /// # Errors
     /// As [`connect_at_once`](Self::connect_at_once).
@@ -148,7 +151,8 @@ impl Connector {
         timeout(self.connect_timeout(), subscribed).await.unwrap_or_else(|_| Err(self.unanswered()))
     }
 
-    /// Connects, however soon after a failed attempt. If the server does not pass the check, the attempt has failed.
+    /// Connects, however soon after a failed attempt. If the server does not pass the check, the
+    /// attempt has failed.
     ///
     /// # Errors
     /// As [`error::of_connect`] and the check.
@@ -226,8 +230,9 @@ impl AsyncDNSResolver for OneHost {
     }
 }
 
-/// Installs *ring* as the cryptography of `rustls` in this process, unless the program has chosen one. The client library uses
-/// that of the process, and panics if none is chosen and several could be meant.
+/// Installs *ring* as the cryptography of `rustls` in this process, unless the program has chosen
+/// one. The client library uses that of the process, and panics if none is chosen and several could
+/// be meant.
 #[cfg(feature = "tls")]
 fn provide_cryptography() {
     use rustls::crypto::{CryptoProvider, ring};

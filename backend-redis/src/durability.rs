@@ -48,7 +48,8 @@ impl Durability {
         self.replicas > 0 || self.fsync
     }
 
-    /// Returns the wait for a script that writes this, if there is any, which takes `timeout` at most.
+    /// Returns the wait for a script that writes this, if there is any, which takes `timeout` at
+    /// most.
     pub(crate) fn quorum(&self, writes: Writes, timeout: Duration) -> Option<Quorum> {
         let waits = match writes {
             Writes::Grants => self.waits(),

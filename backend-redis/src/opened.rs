@@ -92,7 +92,8 @@ impl Opened {
         let checked = check::layout(&routes.callers, &keyspace).await;
         checked.map_err(|error| routes.callers.locate(error))?;
         self.expected.begin(&keyspace);
-        // An earlier engine of the namespace may have left places in queues that nobody keeps any more.
+        // An earlier engine of the namespace may have left places in queues that nobody keeps any
+        // more.
         Ok(self.begun(self.steps(keyspace, ProcessId::random(), routes)))
     }
 

@@ -1,4 +1,5 @@
-//! The connections to one server that callers share. They are made when needed, and made anew when they broke.
+//! The connections to one server that callers share. They are made when needed, and made anew when
+//! they broke.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,15 +28,16 @@ enum PoolKind {
     Own {
         connector: Arc<dyn Connect>,
         connections: Connections,
-        /// For requests that wait for replicas or a disk: meanwhile the server answers nothing else on their connection.
+        /// For requests that wait for replicas or a disk: meanwhile the server answers nothing else
+        /// on their connection.
         waiting_connections: Connections,
     },
     /// The user's connection is the only one.
     User(UserConnection),
 }
 
-/// One connection for each runtime that makes requests. The engine lets two at most make requests: one of callers, and its
-/// own.
+/// One connection for each runtime that makes requests. The engine lets two at most make requests:
+/// one of callers, and its own.
 #[derive(Default)]
 struct Connections {
     open: Arc<OpenConnections>,
@@ -119,8 +121,9 @@ impl Pool {
         matches!(&self.kind, PoolKind::User(connection) if connection.is_cluster)
     }
 
-    /// Sends a request and waits for its answer until `end`, connecting included. A server that does not know a script has
-    /// not executed it, and is sent its text. The inner error is the answer of the server.
+    /// Sends a request and waits for its answer until `end`, connecting included. A server that
+    /// does not know a script has not executed it, and is sent its text. The inner error is the
+    /// answer of the server.
     ///
     /// # Errors
     /// `Unavailable` if it was not sent, `Unknown` if it was and no answer came.
@@ -145,7 +148,8 @@ impl Pool {
         Ok(value.map(|value| Answered { value, kept: rest.next().map(read) }))
     }
 
-    /// Drops all connections and ends the attempts to connect. Requests under way still get their answers.
+    /// Drops all connections and ends the attempts to connect. Requests under way still get their
+    /// answers.
     pub(crate) fn leave(&self) {
         if let PoolKind::Own { connections, waiting_connections, .. } = &self.kind {
             connections.leave();
@@ -165,13 +169,15 @@ impl Pool {
     pub(crate) fn judge(&self, error: RedisError) -> Error {
         let error = self.locate(error::of_request(error));
         if self.is_cluster() && error.kind() == ErrorKind::Unavailable {
-            // The client library may have sent it twice: this can be the answer to its second attempt, after a lost reply.
+            // The client library may have sent it twice: this can be the answer to its second
+            // attempt, after a lost reply.
             return Error::new(ErrorKind::Unknown, "the last attempt was refused").with_source(error);
         }
         error
     }
 
-    /// Sends the commands of a request once; see [`Request::commands`]. Returns its first answer and the others.
+    /// Sends the commands of a request once; see [`Request::commands`]. Returns its first answer
+    /// and the others.
     async fn exchange(
         &self,
         request: &Request<'_>,
@@ -221,7 +227,8 @@ impl Pool {
     }
 }
 
-/// Whether a new connection may help: to the server that is the primary now, or with rights that this one has lost.
+/// Whether a new connection may help: to the server that is the primary now, or with rights that
+/// this one has lost.
 fn asks_for_new_connection(error: &RedisError) -> bool {
     error.kind() == redis::ErrorKind::Server(ServerErrorKind::ReadOnly)
         || error.kind() == redis::ErrorKind::Server(ServerErrorKind::MasterDown)

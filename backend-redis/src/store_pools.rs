@@ -97,7 +97,8 @@ impl StorePools {
         })
     }
 
-    /// Makes the pools to one server. Returns also the pools of callers and engine, and the wake-ups.
+    /// Makes the pools to one server. Returns also the pools of callers and engine, and the
+    /// wake-ups.
     fn of_server(connector: &Arc<dyn Connect>, timeout: Duration) -> (Self, [Arc<Pool>; 2], Arc<ServerWake>) {
         let pool = || Arc::new(Pool::new(Arc::clone(connector), timeout));
         let both = [pool(), pool()];
@@ -135,7 +136,8 @@ impl StorePools {
         self.wake.is_some() || self.own.nodes().is_some()
     }
 
-    /// Returns the wake-ups of a namespace that these are the routes of. `boxes` are the mailboxes of the process.
+    /// Returns the wake-ups of a namespace that these are the routes of. `boxes` are the mailboxes
+    /// of the process.
     pub(crate) fn wake(&self, keyspace: &Keyspace, routes: &Routes, boxes: Vec<String>) -> RedisWake {
         match (&self.wake, self.own.nodes().and(routes.topology.as_ref())) {
             (Some(server), _) => RedisWake::of_server(server, keyspace, boxes),

@@ -18,7 +18,8 @@ pub(super) struct HostLists<'a> {
 }
 
 impl<'a> HostLists<'a> {
-    /// Reads the lists of the client's parameters. `in_authority` is the number of hosts before the path.
+    /// Reads the lists of the client's parameters. `in_authority` is the number of hosts before the
+    /// path.
     ///
     /// # Errors
     /// `InvalidArgument` for lists that do not fit each other.

@@ -16,13 +16,14 @@ const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 /// Parses a URL into connect options, one for each host, and the store's parameters.
 ///
 /// # Errors
-/// `InvalidArgument`, whose text contains no part of the URL that may be a password; `Unsupported` for TLS without its
-/// feature.
+/// `InvalidArgument`, whose text contains no part of the URL that may be a password; `Unsupported`
+/// for TLS without its feature.
 pub(super) fn parse(text: &str) -> Result<(Vec<PgConnectOptions>, UrlParameters)> {
     let parts = UrlParts::read(text, "Postgres", &["postgres", "postgresql"])?;
     let UrlParts { scheme, userinfo, path, query, .. } = &parts;
     let of_host = |host: &&str| {
-        // The errors of the parser and of the client are left out: they may quote a part of the URL.
+        // The errors of the parser and of the client are left out: they may quote a part of the
+        // URL.
         Url::parse(&format!("{scheme}://{userinfo}{host}/{path}?{query}")).map_err(|_| parts.malformed())
     };
     let urls = parts.hosts.iter().map(of_host).collect::<Result<Vec<_>>>()?;

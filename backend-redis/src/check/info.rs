@@ -19,7 +19,8 @@ pub(crate) struct Demands {
 /// What the server says about itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
-    /// Whether the server keeps what it has answered through a crash; `None` if that could not be read.
+    /// Whether the server keeps what it has answered through a crash; `None` if that could not be
+    /// read.
     pub(crate) survives_restart: Option<bool>,
 }
 
@@ -50,7 +51,8 @@ pub(super) fn unverified(what: &'static str, node: &str, error: Option<&Error>) 
     );
 }
 
-/// Judges the answer of a node to `INFO`. `node` is its name, or empty where there is one server only.
+/// Judges the answer of a node to `INFO`. `node` is its name, or empty where there is one server
+/// only.
 pub(super) fn facts(info: &str, node: &str, striped: bool, demands: Demands) -> Result<Server> {
     let subject = if node.is_empty() { "the server".to_owned() } else { format!("node {node}") };
     judge(info, &subject, demands)?;

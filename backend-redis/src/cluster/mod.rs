@@ -1,9 +1,9 @@
 //! Sends requests to a cluster: each to the node that holds its stripe at the moment.
 //!
-//! Each of the 16 stripes is in one slot, so that the routing is a table of 16 addresses. The client library's own cluster
-//! connection is not used. It sends a request whose reply was lost again, and returns the result of the last attempt only:
-//! a refusal of the second would hide that the first may have been executed (C3). Nor has it a connection that could block
-//! on one node.
+//! Each of the 16 stripes is in one slot, so that the routing is a table of 16 addresses. The
+//! client library's own cluster connection is not used. It sends a request whose reply was lost
+//! again, and returns the result of the last attempt only: a refusal of the second would hide that
+//! the first may have been executed (C3). Nor has it a connection that could block on one node.
 
 mod node_pools;
 mod slots;
@@ -24,7 +24,8 @@ use crate::address::Address;
 use crate::error;
 use crate::request::{Answered, Request};
 
-/// Minimum and maximum interval between two attempts of one request while the cluster finds a node for it.
+/// Minimum and maximum interval between two attempts of one request while the cluster finds a node
+/// for it.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(160);
 /// Maximum number of redirections in a row that are followed without a pause.
@@ -40,7 +41,8 @@ pub(crate) struct Cluster {
 enum Next {
     /// Ask the node that the stripe is on by the table as it is now.
     Follow,
-    /// Ask again after a pause and, if `read`, after reading from the nodes which of them holds what.
+    /// Ask again after a pause and, if `read`, after reading from the nodes which of them holds
+    /// what.
     Again { error: Error, read: bool },
 }
 
@@ -64,14 +66,16 @@ impl Cluster {
         self.pools.timeout()
     }
 
-    /// Sends a request to the node of a stripe. A request that was certainly not executed is sent again until `end`, to the
-    /// node that the cluster names. One that may have been executed is not.
+    /// Sends a request to the node of a stripe. A request that was certainly not executed is sent
+    /// again until `end`, to the node that the cluster names. One that may have been executed is
+    /// not.
     ///
     /// # Errors
     /// `Unavailable` if it was not executed, `Unknown` if it may have been.
     pub(crate) async fn send(&self, stripe: usize, request: Request<'_>, end: Instant) -> Result<Answered> {
         let (mut pause, mut followed) = (MIN_PAUSE, 0);
-        // An attempt that could hardly be answered in time would only make a certain refusal uncertain.
+        // An attempt that could hardly be answered in time would only make a certain refusal
+        // uncertain.
         let last_start = end - end.saturating_duration_since(now()) / 4;
         loop {
             let (owner, version) = self.topology.owner(stripe);

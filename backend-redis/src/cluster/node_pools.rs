@@ -52,7 +52,8 @@ impl NodePools {
         self.pools().get(address).map(Arc::clone)
     }
 
-    /// Returns the pool of a node, which is made if need be. Drops the pools of nodes that are not primaries any more.
+    /// Returns the pool of a node, which is made if need be. Drops the pools of nodes that are not
+    /// primaries any more.
     pub(super) fn pool(&self, address: &Address) -> Arc<Pool> {
         let mut pools = self.pools();
         if let Some(pool) = pools.get(address) {

@@ -94,11 +94,12 @@ impl Topology {
         table.owners[stripe] = Some(to);
     }
 
-    /// Reads the table anew, unless another caller has done so since this version. Nodes that have a pool are asked over it,
-    /// and others only if there are too few of them.
+    /// Reads the table anew, unless another caller has done so since this version. Nodes that have
+    /// a pool are asked over it, and others only if there are too few of them.
     ///
     /// # Errors
-    /// The error of the last node that failed, if none answered; an error that no further attempt would mend comes first.
+    /// The error of the last node that failed, if none answered; an error that no further attempt
+    /// would mend comes first.
     pub(crate) async fn read(&self, version: u64, find: FindPool<'_>) -> Result<()> {
         let _reading = self.reading.lock().await;
         if self.table().version != version {
@@ -117,7 +118,8 @@ impl Topology {
         Ok(())
     }
 
-    /// Returns what several nodes see: one of them may be cut off from the others without knowing it.
+    /// Returns what several nodes see: one of them may be cut off from the others without knowing
+    /// it.
     async fn ask(&self, find: FindPool<'_>) -> Result<Vec<Vec<Range>>> {
         let mut nodes = self.primaries();
         let seeds: Vec<_> = self.seeds.iter().filter(|seed| !nodes.contains(seed)).cloned().collect();
@@ -190,8 +192,9 @@ fn majority(views: &[Vec<Range>], slot: u16) -> Option<Address> {
     votes.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address.clone())
 }
 
-/// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, the primary, its replicas. A host that is null, empty or `?`,
-/// as the node itself does not know it, is the host of the node that was asked.
+/// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, the primary, its replicas. A host
+/// that is null, empty or `?`, as the node itself does not know it, is the host of the node that
+/// was asked.
 fn ranges(answer: Value, asked: &Address) -> Option<Vec<Range>> {
     let Value::Array(entries) = answer else { return None };
     let slot = |value: &Value| match value {

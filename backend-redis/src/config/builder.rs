@@ -17,8 +17,8 @@ use crate::user_connection::UserConnection;
 /// Maximum of `replicas`; no primary has more.
 const MAX_REPLICAS: u32 = 1_000;
 
-/// Builds a [`RedisStore`](crate::RedisStore). It does no I/O before [`connect`](Self::connect), except that it reads the
-/// file that `ca` in a URL names.
+/// Builds a [`RedisStore`](crate::RedisStore). It does no I/O before [`connect`](Self::connect),
+/// except that it reads the file that `ca` in a URL names.
 #[derive(Clone, Debug)]
 pub struct RedisBuilder {
     pub(crate) connectors: Connectors,
@@ -44,7 +44,8 @@ impl RedisBuilder {
     /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]` | a cluster, from any of its nodes |
     /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DATABASE]` | the primary that the sentinels at these hosts announce; the credentials are for the servers |
     ///
-    /// With `rediss` in place of `redis` the servers and sentinels speak TLS, and their certificates are verified.
+    /// With `rediss` in place of `redis` the servers and sentinels speak TLS, and their
+    /// certificates are verified.
     ///
     /// | parameter | meaning |
     /// | --- | --- |
@@ -62,8 +63,8 @@ impl RedisBuilder {
     /// | `sentinel_user`, `sentinel_password` | the credentials for the sentinels (Sentinel only) |
     ///
     /// # Errors
-    /// `InvalidArgument` for a URL that does not parse, an unknown parameter, or a file without certificates;
-    /// `Unsupported` for TLS without the Cargo feature `tls`.
+    /// `InvalidArgument` for a URL that does not parse, an unknown parameter, or a file without
+    /// certificates; `Unsupported` for TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
         let (connectors, mut parameters) = url::parse(url)?;
         let mut builder = Self::over(connectors);
@@ -82,11 +83,13 @@ impl RedisBuilder {
         Ok(builder)
     }
 
-    /// Makes a builder from a connection of the user: a `MultiplexedConnection`, a `ConnectionManager`, or another type of
-    /// the client library that can be cloned, in either version of the protocol. The connection must not block or subscribe.
+    /// Makes a builder from a connection of the user: a `MultiplexedConnection`, a
+    /// `ConnectionManager`, or another type of the client library that can be cloned, in either
+    /// version of the protocol. The connection must not block or subscribe.
     ///
-    /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection, too. Then the runtime
-    /// of the engine does not help them while the runtime that drives the connection is blocked ([C13]).
+    /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection,
+    /// too. Then the runtime of the engine does not help them while the runtime that drives the
+    /// connection is blocked ([C13]).
     ///
     /// # Examples
     /// ```no_run
@@ -112,10 +115,12 @@ impl RedisBuilder {
         })
     }
 
-    /// Makes a builder from a `ClusterConnection` of the user; otherwise as [`from_connection`](Self::from_connection).
+    /// Makes a builder from a `ClusterConnection` of the user; otherwise as
+    /// [`from_connection`](Self::from_connection).
     ///
-    /// Such a connection sends requests again by itself, so that its refusals are not certain. Where a store made from a URL
-    /// reports `Unavailable`, this one reports `Unknown`. [`replicas`](Self::replicas) and [`fsync`](Self::fsync) are not offered.
+    /// Such a connection sends requests again by itself, so that its refusals are not certain.
+    /// Where a store made from a URL reports `Unavailable`, this one reports `Unknown`.
+    /// [`replicas`](Self::replicas) and [`fsync`](Self::fsync) are not offered.
     pub fn from_cluster_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
         Self::over(Connectors::UserConnection {
             connection: UserConnection::new(connection, true),
@@ -135,9 +140,10 @@ impl RedisBuilder {
         }
     }
 
-    /// Sets a client beside a user's connection: it makes the connections for wake-ups, renewals and releases. The
-    /// client has to lead to the same database, which is checked; for a cluster, it may lead to any node. Without a
-    /// client, waiters proceed by the poll floor and `capabilities().wake_ups` is `false` ([C14]).
+    /// Sets a client beside a user's connection: it makes the connections for wake-ups, renewals
+    /// and releases. The client has to lead to the same database, which is checked; for a cluster,
+    /// it may lead to any node. Without a client, waiters proceed by the poll floor and
+    /// `capabilities().wake_ups` is `false` ([C14]).
     ///
     /// [C14]: stanchion_core::contract#c14
     #[must_use]
@@ -150,36 +156,40 @@ impl RedisBuilder {
 
     stanchion_core::network_options!();
 
-    /// Sets the time limit of one attempt to connect, login included: 1 ms to 1 h (default half of the
-    /// [`request_timeout`](Self::request_timeout), 1 s at least). [`connect`](Self::connect) waits for its first answer for the
-    /// longer of the two. A later request does not wait longer than its own time limit, but the attempt goes on, and the next
-    /// request finds its connection. A user's connection is made by the user.
+    /// Sets the time limit of one attempt to connect, login included: 1 ms to 1 h (default half of
+    /// the [`request_timeout`](Self::request_timeout), 1 s at least). [`connect`](Self::connect)
+    /// waits for its first answer for the longer of the two. A later request does not wait longer
+    /// than its own time limit, but the attempt goes on, and the next request finds its connection.
+    /// A user's connection is made by the user.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
         self
     }
 
-    /// Sets the name of the store's connections in `CLIENT LIST`: 1 to 64 printable ASCII characters without spaces (default
-    /// none). A user without the right to `CLIENT SETNAME` has none.
+    /// Sets the name of the store's connections in `CLIENT LIST`: 1 to 64 printable ASCII
+    /// characters without spaces (default none). A user without the right to `CLIENT SETNAME` has
+    /// none.
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = Some(name.into());
         self
     }
 
-    /// Sets after what time without traffic TCP probes the other side, 1 s to 1 h (default: not). It keeps a connection from
-    /// being dropped by what is in between; a server that does not answer is noticed by its requests.
+    /// Sets after what time without traffic TCP probes the other side, 1 s to 1 h (default: not).
+    /// It keeps a connection from being dropped by what is in between; a server that does not
+    /// answer is noticed by its requests.
     #[must_use]
     pub fn keepalive(mut self, time: Duration) -> Self {
         self.settings.keepalive = Some(time);
         self
     }
 
-    /// Sets what gives the credentials, which is asked before each connection is made: for passwords and tokens that change.
-    /// They replace those of the URL, also for a [`wake_client`](Self::wake_client); sentinels have their own. While it
-    /// fails, calls get `Unavailable`. It has the time of [`connect_timeout`](Self::connect_timeout), and runs on the runtime
-    /// that connects.
+    /// Sets what gives the credentials, which is asked before each connection is made: for
+    /// passwords and tokens that change. They replace those of the URL, also for a
+    /// [`wake_client`](Self::wake_client); sentinels have their own. While it fails, calls get
+    /// `Unavailable`. It has the time of [`connect_timeout`](Self::connect_timeout), and runs on
+    /// the runtime that connects.
     ///
     /// # Examples
     /// ```no_run
@@ -203,9 +213,9 @@ impl RedisBuilder {
         self
     }
 
-    /// Accepts servers that evict keys, for limiters alone: an evicted limiter is a full bucket again. The store then refuses
-    /// mutexes, semaphores, wait groups and Bloom filters with `Unsupported` (default: such a server is refused with
-    /// `UnsafeStore`, [C22]).
+    /// Accepts servers that evict keys, for limiters alone: an evicted limiter is a full bucket
+    /// again. The store then refuses mutexes, semaphores, wait groups and Bloom filters with
+    /// `Unsupported` (default: such a server is refused with `UnsafeStore`, [C22]).
     ///
     /// [C22]: stanchion_core::contract#c22
     #[must_use]
@@ -220,9 +230,10 @@ impl RedisBuilder {
         self.connect_timeout.unwrap_or_else(|| (self.options.request_timeout / 2).max(Duration::from_secs(1)))
     }
 
-    /// Sets how long the state of an idle name stays ([C25]), such as the limit of a semaphore or the last outcomes of a wait
-    /// group: 1 s to 366 days (default 1 h). Its keys disappear later by at most an eighth of that. A mutex has no state
-    /// while it is free, and fencing tokens need none: the largest token of each of the 16 stripes stays for good.
+    /// Sets how long the state of an idle name stays ([C25]), such as the limit of a semaphore or
+    /// the last outcomes of a wait group: 1 s to 366 days (default 1 h). Its keys disappear later
+    /// by at most an eighth of that. A mutex has no state while it is free, and fencing tokens need
+    /// none: the largest token of each of the 16 stripes stays for good.
     ///
     /// [C25]: stanchion_core::contract#c25
     #[must_use]
@@ -231,37 +242,43 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets how many replicas have to acknowledge a grant, by `WAIT`, before it is handed out (default 0, at most 1000). If
-    /// too few do so within a third of the time limit of the request, the grant is undone and the call gets `Unavailable`.
+    /// Sets how many replicas have to acknowledge a grant, by `WAIT`, before it is handed out
+    /// (default 0, at most 1000). If too few do so within a third of the time limit of the request,
+    /// the grant is undone and the call gets `Unavailable`.
     ///
-    /// This only makes it less likely that a failover forgets a grant. Releases do not wait, and renewals only if
-    /// [`confirm_renewals`](Self::confirm_renewals) says so. A replica that has not acknowledged can be promoted, and a replica
-    /// that has acknowledged can lose the grant in a restart. This is not consensus; fencing tokens keep growing through all of
-    /// these. Each grant takes a round trip to the replicas, on a connection of its own: other requests do not wait for it.
+    /// This only makes it less likely that a failover forgets a grant. Releases do not wait, and
+    /// renewals only if [`confirm_renewals`](Self::confirm_renewals) says so. A replica that has
+    /// not acknowledged can be promoted, and a replica that has acknowledged can lose the grant in
+    /// a restart. This is not consensus; fencing tokens keep growing through all of these. Each
+    /// grant takes a round trip to the replicas, on a connection of its own: other requests do not
+    /// wait for it.
     #[must_use]
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.durability.replicas = replicas;
         self
     }
 
-    /// Sets whether a grant is handed out only once the append-only file of the server has it on disk, by `WAITAOF` (Redis
-    /// 7.2; default no), with [`replicas`](Self::replicas) also that of so many replicas. Otherwise as there. Connecting
-    /// refuses a server without such a file with `UnsafeStore`.
+    /// Sets whether a grant is handed out only once the append-only file of the server has it on
+    /// disk, by `WAITAOF` (Redis 7.2; default no), with [`replicas`](Self::replicas) also that of
+    /// so many replicas. Otherwise as there. Connecting refuses a server without such a file with
+    /// `UnsafeStore`.
     ///
-    /// With `appendfsync always` the server has written before it answers, and this adds nothing but for replicas. With
-    /// `everysec` a grant takes a second or more, and the requests that wait so follow one another on their connection: the
-    /// [`request_timeout`](Self::request_timeout), a third of which is for this, has to be 6 s at least, the leases three times
-    /// as long, and locks few.
+    /// With `appendfsync always` the server has written before it answers, and this adds nothing
+    /// but for replicas. With `everysec` a grant takes a second or more, and the requests that wait
+    /// so follow one another on their connection: the [`request_timeout`](Self::request_timeout), a
+    /// third of which is for this, has to be 6 s at least, the leases three times as long, and
+    /// locks few.
     #[must_use]
     pub fn fsync(mut self, fsync: bool) -> Self {
         self.durability.fsync = fsync;
         self
     }
 
-    /// Sets whether renewals wait for what grants wait for, [`replicas`](Self::replicas) or [`fsync`](Self::fsync) (default
-    /// no). One that too little keeps counts as not made, and is made again until the deadline of the hold: while the replicas
-    /// are away, holds are lost. Without this, the hold of a long task is in a replica that is promoted as it was granted or as
-    /// some later renewal left it.
+    /// Sets whether renewals wait for what grants wait for, [`replicas`](Self::replicas) or
+    /// [`fsync`](Self::fsync) (default no). One that too little keeps counts as not made, and is
+    /// made again until the deadline of the hold: while the replicas are away, holds are lost.
+    /// Without this, the hold of a long task is in a replica that is promoted as it was granted or
+    /// as some later renewal left it.
     #[must_use]
     pub fn confirm_renewals(mut self, confirm: bool) -> Self {
         self.durability.renewals = confirm;
@@ -271,7 +288,8 @@ impl RedisBuilder {
     /// Checks the options.
     ///
     /// # Errors
-    /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
+    /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's
+    /// connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
         self.options.check(&[self.retention])?;
         self.settings.check()?;

@@ -29,7 +29,8 @@ impl TlsFiles {
 /// Returns the same address with TLS.
 ///
 /// # Errors
-/// `InvalidArgument` for a file that cannot be read or has not what it should, and for a certificate without a key.
+/// `InvalidArgument` for a file that cannot be read or has not what it should, and for a
+/// certificate without a key.
 #[cfg(feature = "tls")]
 pub(super) fn secured(info: ConnectionInfo, files: &TlsFiles) -> Result<ConnectionInfo> {
     use redis::{Client, ClientTlsConfig, ConnectionAddr, TlsCertificates};

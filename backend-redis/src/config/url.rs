@@ -25,7 +25,8 @@ struct Parts<'a>(UrlParts<'a>);
 /// Reads a URL. Returns also the parameters that are not about its servers.
 ///
 /// # Errors
-/// `InvalidArgument`, without any part of the URL that may be a password; `Unsupported` for TLS without its feature.
+/// `InvalidArgument`, without any part of the URL that may be a password; `Unsupported` for TLS
+/// without its feature.
 pub(super) fn parse(url: &str) -> Result<(Connectors, UrlParameters)> {
     let parts = Parts(UrlParts::read(url, "Redis", &SCHEMES)?);
     let query = format!("redis://h/?{}", parts.0.query);

@@ -1,5 +1,6 @@
-//! How long a connection has been silent. A request with a short lease has little time, so that its timeout says little about
-//! the connection that many callers share: a server that stalls for a moment must not cost it.
+//! How long a connection has been silent. A request with a short lease has little time, so that its
+//! timeout says little about the connection that many callers share: a server that stalls for a
+//! moment must not cost it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, real};
 
-/// Time without an answer after which a connection counts as broken: of requests under way, or since the first of several that
-/// got none.
+/// Time without an answer after which a connection counts as broken: of requests under way, or
+/// since the first of several that got none.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
 
 /// The silence of one connection.
@@ -20,7 +21,8 @@ pub(super) struct Silence {
     unanswered: Mutex<Unanswered>,
 }
 
-/// The time that requests have waited in vain since the last answer, in µs. What they waited at the same time counts once.
+/// The time that requests have waited in vain since the last answer, in µs. What they waited at the
+/// same time counts once.
 #[derive(Debug, Default)]
 struct Unanswered {
     total: u64,
@@ -40,8 +42,8 @@ impl Silence {
         self.heard.store(self.micros(real()), Ordering::Relaxed);
     }
 
-    /// Notes a request that was not answered in time. Returns whether the connection counts as broken; `timeout` is that of
-    /// a request without a short lease.
+    /// Notes a request that was not answered in time. Returns whether the connection counts as
+    /// broken; `timeout` is that of a request without a short lease.
     pub(super) fn is_too_long(&self, sent: Instant, timeout: Duration) -> bool {
         let (sent, now) = (self.micros(sent), self.micros(real()));
         let heard = self.heard.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The settings of a connector: name, credentials, protocol, time limit, and what keeps its connections alive.
+//! The settings of a connector: name, credentials, protocol, time limit, and what keeps its
+//! connections alive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +59,8 @@ impl ConnectorSettings {
         Self { provider: None, check: None, ..self.clone() }
     }
 
-    /// Keepalive probes begin after the time without traffic, and follow each other four times as fast.
+    /// Keepalive probes begin after the time without traffic, and follow each other four times as
+    /// fast.
     pub(super) fn tcp(&self) -> TcpSettings {
         let tcp = TcpSettings::default().set_nodelay(true);
         match self.keepalive {
@@ -70,7 +72,8 @@ impl ConnectorSettings {
         }
     }
 
-    /// Returns the login of the next connection, with the credentials of this moment; `login` is that of the URL.
+    /// Returns the login of the next connection, with the credentials of this moment; `login` is
+    /// that of the URL.
     ///
     /// # Errors
     /// `Unavailable` if the user's program has no credentials.

@@ -17,8 +17,8 @@ use crate::connection::Connection;
 use crate::connector::{Connect, Connector, ConnectorSettings};
 use crate::error;
 
-/// Interval after which the sentinels are asked once more while no connection was made, beside the attempts under way. They
-/// may have announced a primary that is about to be replaced.
+/// Interval after which the sentinels are asked once more while no connection was made, beside the
+/// attempts under way. They may have announced a primary that is about to be replaced.
 const ROUND_INTERVAL: Duration = Duration::from_millis(250);
 /// Time in which all sentinels should have heard of a switch.
 const LAG: Duration = Duration::from_secs(10);
@@ -34,7 +34,8 @@ pub(crate) struct SentinelConnector {
     backoff: Backoff,
     /// Where the last connection leads.
     connected: Mutex<Option<Address>>,
-    /// The primary that took another's place, and when that was announced. Some sentinels may not know it yet.
+    /// The primary that took another's place, and when that was announced. Some sentinels may not
+    /// know it yet.
     promoted: Mutex<Option<(Address, Instant)>>,
 }
 
@@ -48,7 +49,8 @@ impl SentinelConnector {
         Self { sentinels, service, servers, backoff, connected, promoted }
     }
 
-    /// Returns a connector to the same service with these settings. The credentials are for its servers.
+    /// Returns a connector to the same service with these settings. The credentials are for its
+    /// servers.
     pub(crate) fn configured(&self, settings: &ConnectorSettings) -> Self {
         let bare = settings.for_sentinels();
         let sentinels = self.sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect();
@@ -164,9 +166,9 @@ impl SentinelConnector {
     }
 }
 
-/// Connects to a server that a sentinel announces, and that says itself that it is the primary. All sentinels are asked at
-/// once, so that a sentinel that is away costs nothing. Errors are those of the last attempt, if all fail; an error that no
-/// further attempt would mend comes first.
+/// Connects to a server that a sentinel announces, and that says itself that it is the primary. All
+/// sentinels are asked at once, so that a sentinel that is away costs nothing. Errors are those of
+/// the last attempt, if all fail; an error that no further attempt would mend comes first.
 #[async_trait]
 impl Connect for SentinelConnector {
     async fn connect(&self) -> Result<Connection> {

@@ -1,5 +1,5 @@
-//! Leaves a primary once a sentinel announces that another server has taken its place: it may go on answering, cut off from the
-//! sentinels, and what it grants then is known to nobody else.
+//! Leaves a primary once a sentinel announces that another server has taken its place: it may go on
+//! answering, cut off from the sentinels, and what it grants then is known to nobody else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use crate::wake::ServerWake;
 const CHANNEL: &str = "+switch-master";
 /// Pause before another sentinel is listened to.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time after which another sentinel is listened to if this one is silent: its connection may be dead.
+/// Time after which another sentinel is listened to if this one is silent: its connection may be
+/// dead.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 
 /// Listens to one sentinel at a time, on one connection for all namespaces of a store.
@@ -64,7 +65,8 @@ impl SwitchWatch {
         Ok(())
     }
 
-    /// The next requests find the new primary. Those under way get the answer of the old one, or none.
+    /// The next requests find the new primary. Those under way get the answer of the old one, or
+    /// none.
     fn leave(&self, primary: Address) {
         tracing::info!(
             name: "stanchion.redis.switched",

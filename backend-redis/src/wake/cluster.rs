@@ -1,4 +1,5 @@
-//! Wake-ups on a cluster: a blocking pop for each stripe that has waiters, on the node that holds it.
+//! Wake-ups on a cluster: a blocking pop for each stripe that has waiters, on the node that holds
+//! it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -35,7 +36,8 @@ struct Idle {
 /// The end of a pop: its stripe, the hint, and the connection unless it broke.
 type Popped = (usize, Option<Ticket>, Option<Idle>);
 
-/// The pops under way. They outlive the call that began them, so that a hint for one stripe does not end the other pops.
+/// The pops under way. They outlive the call that began them, so that a hint for one stripe does
+/// not end the other pops.
 struct Pops {
     under_way: FuturesUnordered<BoxFuture<'static, Popped>>,
     blocked: [bool; STRIPES],
@@ -81,7 +83,8 @@ impl ClusterWake {
         }
     }
 
-    /// Returns the next hint, if one comes in time. A stripe whose node is away does not hold up the hints of the others.
+    /// Returns the next hint, if one comes in time. A stripe whose node is away does not hold up
+    /// the hints of the others.
     pub(super) async fn next(&self) -> Option<Ticket> {
         let mut pops = self.pops.lock().await;
         let mut over = std::pin::pin!(sleep(POP_TIMEOUT));
@@ -126,7 +129,8 @@ impl Pops {
 }
 
 impl Shared {
-    /// Waits for a hint to a waiter of the stripe. A failure is only logged: the poll floor serves meanwhile.
+    /// Waits for a hint to a waiter of the stripe. A failure is only logged: the poll floor serves
+    /// meanwhile.
     async fn wait(self: Arc<Self>, stripe: usize, idle: Option<Idle>) -> Popped {
         let (owner, version) = self.topology.owner(stripe);
         let failed = match owner {

@@ -22,8 +22,9 @@ use crate::keys::Keyspace;
 /// Timeout of a blocking pop.
 const POP_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Receives the hints to the waiters of one process in one namespace, on connections used for nothing else: one connection to
-/// a server, whatever the number of waiters and namespaces; to a cluster one for each stripe that has waiters.
+/// Receives the hints to the waiters of one process in one namespace, on connections used for
+/// nothing else: one connection to a server, whatever the number of waiters and namespaces; to a
+/// cluster one for each stripe that has waiters.
 pub struct RedisWake {
     source: Source,
 }
@@ -99,7 +100,8 @@ async fn popped(
     Ok(answer.map_err(late)?.map(|answer| hint(&answer)))
 }
 
-/// Returns the hint in an answer. An element that is no ticket was not pushed by a step, and is ignored.
+/// Returns the hint in an answer. An element that is no ticket was not pushed by a step, and is
+/// ignored.
 fn hint(answer: &Value) -> Option<Hint> {
     let Value::Array(parts) = answer else { return None };
     let text = |part: usize| match parts.get(part)? {

@@ -46,8 +46,8 @@ pub(crate) struct ServerWake {
     /// Ends a pop that does not wait for a box it should wait for.
     nudges: Arc<Pool>,
     inboxes: Mutex<Inboxes>,
-    /// Whoever has it waits for all namespaces. It is taken out while in use: a call that is dropped half way drops its
-    /// connection, which a pop still blocks.
+    /// Whoever has it waits for all namespaces. It is taken out while in use: a call that is
+    /// dropped half way drops its connection, which a pop still blocks.
     connection: tokio::sync::Mutex<Option<Connection>>,
     /// Another namespace is waited for.
     changed: Notify,
@@ -136,7 +136,8 @@ impl ServerWake {
         answer.map_err(|error| error::certain(error::of_request(error)))
     }
 
-    /// Returns the pop over the boxes that are waited for: those of each namespace come first in their turn.
+    /// Returns the pop over the boxes that are waited for: those of each namespace come first in
+    /// their turn.
     fn command(&self, own: &Inbox) -> Cmd {
         let mut inboxes = self.inboxes();
         inboxes.all.retain(|inbox| inbox.strong_count() > 0);
@@ -151,7 +152,8 @@ impl ServerWake {
         pop(&boxes)
     }
 
-    /// Ends the pop under way by an element that is no hint, if it does not wait for all boxes that it should wait for.
+    /// Ends the pop under way by an element that is no hint, if it does not wait for all boxes that
+    /// it should wait for.
     async fn nudge(&self, own: &Inbox) {
         let is_complete = {
             let inboxes = self.inboxes();

@@ -1,5 +1,5 @@
-//! Attempts to connect that outlive their callers: an attempt is a task of its own. Where a login takes longer than a request
-//! may, the next request finds the connection ([C28]).
+//! Attempts to connect that outlive their callers: an attempt is a task of its own. Where a login
+//! takes longer than a request may, the next request finds the connection ([C28]).
 //!
 //! [C28]: crate::contract#c28
 
@@ -54,7 +54,8 @@ pub fn current_runtime() -> Result<Id> {
     current.map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))
 }
 
-/// Attempts to make a connection that many callers share: one at a time for each runtime. Dropping this ends them.
+/// Attempts to make a connection that many callers share: one at a time for each runtime. Dropping
+/// this ends them.
 pub struct SharedAttempts<T>(Mutex<Vec<SharedAttempt<T>>>);
 
 struct SharedAttempt<T> {
@@ -64,12 +65,14 @@ struct SharedAttempt<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SharedAttempts<T> {
-    /// Returns the connection that `find` finds or else that of the runtime's attempt, which `connect` begins if none is under
-    /// way. The attempt goes on if the caller gives up; `connect` puts its connection where `find` finds it. An attempt of
-    /// another caller may have begun long ago, under other conditions: if it fails, one more is made.
+    /// Returns the connection that `find` finds or else that of the runtime's attempt, which
+    /// `connect` begins if none is under way. The attempt goes on if the caller gives up; `connect`
+    /// puts its connection where `find` finds it. An attempt of another caller may have begun long
+    /// ago, under other conditions: if it fails, one more is made.
     ///
     /// # Errors
-    /// That of the attempt; `Unavailable` outside a runtime, or if [`end`](Self::end) ended the attempt.
+    /// That of the attempt; `Unavailable` outside a runtime, or if [`end`](Self::end) ended the
+    /// attempt.
     pub async fn connection<F>(&self, find: impl Fn(Id) -> Option<T>, connect: impl Fn(Id) -> F) -> Result<T>
     where
         F: Future<Output = Result<T>> + Send + 'static,
@@ -143,8 +146,8 @@ impl<T> fmt::Debug for SharedAttempts<T> {
     }
 }
 
-/// Attempts of one runtime that make a connection for one caller each. That of a caller that gave up is left for the next one.
-/// Dropping this ends those that are left.
+/// Attempts of one runtime that make a connection for one caller each. That of a caller that gave
+/// up is left for the next one. Dropping this ends those that are left.
 pub struct OwnAttempts<T>(Mutex<Vec<Attempt<T>>>);
 
 /// An attempt that a caller waits for.
@@ -160,9 +163,9 @@ impl<T> Drop for Awaited<'_, T> {
 }
 
 impl<T: Send + 'static> OwnAttempts<T> {
-    /// Waits for an attempt: one that is left, or else a new one. Returns also whether it was left: then it may have begun long
-    /// ago, and its error may not apply any more. Each caller makes one at a time, and none while one is left, so that there
-    /// are never more of them than callers.
+    /// Waits for an attempt: one that is left, or else a new one. Returns also whether it was left:
+    /// then it may have begun long ago, and its error may not apply any more. Each caller makes one
+    /// at a time, and none while one is left, so that there are never more of them than callers.
     pub async fn connection<F>(&self, connect: impl FnOnce() -> F) -> (Result<T>, bool)
     where
         F: Future<Output = Result<T>> + Send + 'static,

@@ -8,8 +8,9 @@ use crate::api::check_times;
 use crate::engine::{Background, StepsWrap, check_namespace};
 use crate::observe::events::SLOW_WAIT;
 
-/// For authors of stores: the options that every networked store has. The builder of a store keeps them in its field `options`,
-/// and has their methods by [`network_options!`](crate::network_options).
+/// For authors of stores: the options that every networked store has. The builder of a store keeps
+/// them in its field `options`, and has their methods by
+/// [`network_options!`](crate::network_options).
 #[derive(Clone, Debug)]
 pub struct NetworkOptions {
     /// The namespace.
@@ -59,20 +60,22 @@ impl NetworkOptions {
     }
 }
 
-/// For authors of stores: the methods of a builder that set its [`NetworkOptions`](crate::connect::NetworkOptions).
+/// For authors of stores: the methods of a builder that set its
+/// [`NetworkOptions`](crate::connect::NetworkOptions).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! network_options {
     () => {
-        /// Sets the namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
+        /// Sets the namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do
+        /// not see each other.
         #[must_use]
         pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
             self.options.namespace = namespace.into();
             self
         }
 
-        /// Sets the time limit of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is the
-        /// limit ([C17]).
+        /// Sets the time limit of one request, 1 ms to 1 h (default 2 s). If a third of the lease
+        /// is less, that is the limit ([C17]).
         ///
         /// [C17]: stanchion_core::contract#c17
         #[must_use]
@@ -81,12 +84,13 @@ macro_rules! network_options {
             self
         }
 
-        /// Sets how long the drop of the last thing of this store blocks its thread (default 250 ms, at most 1 min), until
-        /// what earlier drops queued is sent: releases, cancels, refunds ([C12]). Zero does not wait.
+        /// Sets how long the drop of the last thing of this store blocks its thread (default 250
+        /// ms, at most 1 min), until what earlier drops queued is sent: releases, cancels, refunds
+        /// ([C12]). Zero does not wait.
         ///
-        /// A program that drops its store before it ends so leaves nothing held. The drop uses the engine's own thread and
-        /// connections. It blocks the worker of a runtime on which it happens: [`close`](stanchion_core::Store::close)
-        /// before avoids that.
+        /// A program that drops its store before it ends so leaves nothing held. The drop uses the
+        /// engine's own thread and connections. It blocks the worker of a runtime on which it
+        /// happens: [`close`](stanchion_core::Store::close) before avoids that.
         ///
         /// [C12]: stanchion_core::contract#c12
         #[must_use]
@@ -95,16 +99,17 @@ macro_rules! network_options {
             self
         }
 
-        /// Sets the duration from which a finished wait for a hold is logged at `info`, with its name and how it ended
-        /// (default 1 s). Any duration is legal: zero logs every acquisition, `Duration::MAX` none.
+        /// Sets the duration from which a finished wait for a hold is logged at `info`, with its
+        /// name and how it ended (default 1 s). Any duration is legal: zero logs every acquisition,
+        /// `Duration::MAX` none.
         #[must_use]
         pub fn slow_wait(mut self, time: ::std::time::Duration) -> Self {
             self.options.slow_wait = time;
             self
         }
 
-        /// For authors of stores: wraps the steps before the engine uses them, as `stanchion_conformance::faulty` does to
-        /// lose and double requests.
+        /// For authors of stores: wraps the steps before the engine uses them, as
+        /// `stanchion_conformance::faulty` does to lose and double requests.
         #[must_use]
         pub fn with_steps(
             mut self,

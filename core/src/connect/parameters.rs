@@ -1,5 +1,5 @@
-//! Takes our own parameters off a URL, before a client library sees it. The same mistake gives the same text on every store
-//! ([C21](crate::contract#c21)).
+//! Takes our own parameters off a URL, before a client library sees it. The same mistake gives the
+//! same text on every store ([C21](crate::contract#c21)).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::UrlParts;
 use crate::{Error, Result};
 
-/// For authors of stores: the parameters of a URL. Each is taken by its key; what is left at the [`end`](Self::end) is unknown.
+/// For authors of stores: the parameters of a URL. Each is taken by its key; what is left at the
+/// [`end`](Self::end) is unknown.
 ///
 /// # Examples
 /// ```

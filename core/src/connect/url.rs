@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::{Error, Result};
 
-/// For authors of stores: the parts of a URL `SCHEME://[USER[:PASSWORD]@][HOST[:PORT]][,…][/PATH][?…]`, not decoded.
+/// For authors of stores: the parts of a URL
+/// `SCHEME://[USER[:PASSWORD]@][HOST[:PORT]][,…][/PATH][?…]`, not decoded.
 #[derive(Clone)]
 pub struct UrlParts<'a> {
     text: &'a str,
