@@ -12,7 +12,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
-use stanchion_core::connect::{OwnAttempts, current_runtime};
+use stanchion_core::connect::{Attempts, current_runtime};
 use stanchion_core::runtime::RuntimeMark;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
@@ -51,7 +51,7 @@ struct Lane {
     permits: Semaphore,
     idle: Mutex<Vec<Idle>>,
     /// The connection, and the moment at which it was made; `None` if the server did not answer.
-    attempts: OwnAttempts<Option<(PgConnection, Instant)>>,
+    attempts: Attempts<Option<(PgConnection, Instant)>>,
     runtime: RuntimeMark,
 }
 
@@ -303,7 +303,7 @@ impl Link {
             async move { Ok(sessions.attempt().await?.map(|connection| (connection, now()))) }
         };
         loop {
-            match lane.attempts.connection(connect).await {
+            match lane.attempts.own(connect).await {
                 (Ok(Some((connection, _))), _) => return Ok(Open::Own(connection)),
                 (Ok(None), _) => {}
                 // The attempt began earlier: its error may not apply any more.
@@ -348,12 +348,7 @@ impl Lane {
     /// Makes a lane of the runtime that it is called on.
     fn new(connections: usize) -> Self {
         let permits = Semaphore::new(connections);
-        Self {
-            permits,
-            idle: Mutex::default(),
-            attempts: OwnAttempts::default(),
-            runtime: RuntimeMark::leave(),
-        }
+        Self { permits, idle: Mutex::default(), attempts: Attempts::default(), runtime: RuntimeMark::leave() }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -65,7 +65,7 @@ impl Opened {
         let expected = Arc::new(Expected::new(connectors.is_cluster(), demands));
         let check = Some(Arc::clone(&expected) as Arc<dyn ConnectionCheck>);
         let settings = ConnectorSettings { connect_timeout, check, ..settings };
-        let pools = StorePools::new(connectors.configured(&settings), request_timeout)?;
+        let pools = StorePools::new(connectors, &settings, request_timeout)?;
         let process = ProcessId::random();
         let routes = pools.routes(&keyspace);
         let Routes { callers, own, .. } = &routes;

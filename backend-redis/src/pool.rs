@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, real, timeout_at};
-use stanchion_core::connect::SharedAttempts;
+use stanchion_core::connect::Attempts;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 
@@ -41,7 +41,7 @@ enum PoolKind {
 #[derive(Default)]
 struct Connections {
     open: Arc<OpenConnections>,
-    attempts: SharedAttempts<Connection>,
+    attempts: Attempts<Connection>,
 }
 
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Connections {
                 Ok(connection)
             }
         };
-        self.attempts.connection(|runtime| self.open.find(runtime), connect).await
+        self.attempts.shared(|runtime| self.open.find(runtime), connect).await
     }
 
     /// Drops a connection. Requests of other callers on it still get their answers.

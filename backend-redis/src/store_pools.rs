@@ -9,11 +9,11 @@ use stanchion_core::{Error, Result};
 
 use crate::cluster::{Cluster, NodePools, Topology};
 use crate::config::Connectors;
-use crate::connector::{Connect, Connector};
+use crate::connector::{Connect, Connector, ConnectorSettings};
 use crate::keys::Keyspace;
 use crate::pool::Pool;
 use crate::route::Route;
-use crate::sentinel::SwitchWatch;
+use crate::sentinel::{SentinelConnector, SwitchWatch};
 use crate::wake::{ClusterWake, RedisWake, ServerWake};
 
 /// The pools for one sort of requests: of callers, or of the engine.
@@ -73,16 +73,25 @@ impl StorePools {
     ///
     /// # Errors
     /// `InvalidArgument` for a cluster behind a Unix socket.
-    pub(crate) fn new(connectors: Connectors, timeout: Duration) -> Result<Self> {
+    pub(crate) fn new(
+        connectors: Connectors,
+        settings: &ConnectorSettings,
+        timeout: Duration,
+    ) -> Result<Self> {
         Ok(match connectors {
-            Connectors::Server(connector) => Self::of_server(&(Arc::new(connector) as _), timeout).0,
-            Connectors::Sentinel(sentinels) => {
+            Connectors::Server(connector) => {
+                Self::of_server(&(Arc::new(connector.configured(settings)) as _), timeout).0
+            }
+            Connectors::Sentinel { sentinels, service, primary } => {
+                let sentinels = SentinelConnector::new(&sentinels, service, &primary, settings);
+                let sentinels = Arc::new(sentinels);
                 let connector = Arc::clone(&sentinels) as Arc<dyn Connect>;
                 let (mut pools, both, wake) = Self::of_server(&connector, timeout);
                 pools.switches = Some(SwitchWatch::new(&sentinels, both, &wake));
                 pools
             }
             Connectors::Cluster { connector, seeds } => {
+                let connector = connector.configured(settings);
                 let nodes = || NodePools::new(connector.clone(), seeds.clone(), timeout);
                 Self::without_wake(Pools::Nodes(nodes()), Pools::Nodes(nodes()), timeout)
             }
@@ -90,7 +99,9 @@ impl StorePools {
                 let pool = || Pools::One(Arc::new(Pool::of_user(connection.clone(), timeout)));
                 let through = match wake {
                     None => Self::without_wake(pool(), pool(), timeout),
-                    Some(connector) => Self::new(beside(connector, connection.is_cluster)?, timeout)?,
+                    Some(connector) => {
+                        Self::new(beside(connector, connection.is_cluster)?, settings, timeout)?
+                    }
                 };
                 Self { callers: pool(), ..through }
             }

@@ -1,19 +1,18 @@
 //! How the servers of a store are reached.
 
-use std::sync::Arc;
-
 use crate::address::Address;
-use crate::connector::{Connector, ConnectorSettings};
-use crate::sentinel::SentinelConnector;
+use crate::connector::Connector;
 use crate::user_connection::UserConnection;
 
-/// How the servers of a store are reached, as its URL or its user says.
+/// How the servers of a store are reached, as its URL or its user says. The settings are still to
+/// come.
 #[derive(Clone, Debug)]
 pub(crate) enum Connectors {
     /// One server.
     Server(Connector),
-    /// A primary that sentinels announce.
-    Sentinel(Arc<SentinelConnector>),
+    /// The primary of a service that sentinels announce. The connector to it has no address of its
+    /// own.
+    Sentinel { sentinels: Vec<Connector>, service: String, primary: Connector },
     /// A cluster, some of whose nodes are the seeds.
     Cluster { connector: Connector, seeds: Vec<Address> },
     /// The servers of the user's connection; `wake` leads to them, too.
@@ -21,25 +20,10 @@ pub(crate) enum Connectors {
 }
 
 impl Connectors {
-    /// Returns connectors to the same servers with these settings.
-    pub(crate) fn configured(self, settings: &ConnectorSettings) -> Self {
-        match self {
-            Self::Server(connector) => Self::Server(connector.configured(settings)),
-            Self::Sentinel(sentinels) => Self::Sentinel(Arc::new(sentinels.configured(settings))),
-            Self::Cluster { connector, seeds } => {
-                Self::Cluster { connector: connector.configured(settings), seeds }
-            }
-            Self::UserConnection { connection, wake } => Self::UserConnection {
-                connection,
-                wake: wake.map(|connector| connector.configured(settings)),
-            },
-        }
-    }
-
     /// Whether the servers are those of a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         match self {
-            Self::Server(_) | Self::Sentinel(_) => false,
+            Self::Server(_) | Self::Sentinel { .. } => false,
             Self::Cluster { .. } => true,
             Self::UserConnection { connection, .. } => connection.is_cluster,
         }

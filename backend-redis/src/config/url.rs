@@ -1,7 +1,5 @@
 //! Reads a URL into connectors.
 
-use std::sync::Arc;
-
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use stanchion_core::connect::{UrlParameters, UrlParts};
 use stanchion_core::{Error, Result};
@@ -11,7 +9,6 @@ use super::connectors::Connectors;
 use super::tls::{self, TlsFiles};
 use crate::address::Address;
 use crate::connector::Connector;
-use crate::sentinel::SentinelConnector;
 
 const SCHEMES: [&str; 7] =
     ["redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"];
@@ -49,7 +46,7 @@ pub(super) fn parse(url: &str) -> Result<(Connectors, UrlParameters)> {
         }
         "unix" => Connectors::Server(parts.socket(&mut parameters)?),
         "cluster" => parts.cluster(tls)?,
-        _ => Connectors::Sentinel(Arc::new(parts.sentinels(tls, &mut parameters)?)),
+        _ => parts.sentinels(tls, &mut parameters)?,
     };
     Ok((connectors, parameters))
 }
@@ -105,7 +102,7 @@ impl Parts<'_> {
         Ok(Connectors::Cluster { connector, seeds })
     }
 
-    fn sentinels(&self, tls: Option<&TlsFiles>, parameters: &mut UrlParameters) -> Result<SentinelConnector> {
+    fn sentinels(&self, tls: Option<&TlsFiles>, parameters: &mut UrlParameters) -> Result<Connectors> {
         let (service, database) = self.0.path.split_once('/').unwrap_or((self.0.path, ""));
         let service = decoded(service).filter(|service| !service.is_empty()).ok_or_else(|| {
             Error::invalid_argument("a Sentinel URL names the service: redis+sentinel://HOST/SERVICE")
@@ -117,7 +114,7 @@ impl Parts<'_> {
         if let Some(password) = parameters.text("sentinel_password")? {
             login = login.set_password(password);
         }
-        let (mut sentinels, mut servers) = (Vec::new(), None);
+        let (mut sentinels, mut primary) = (Vec::new(), None);
         for host in &self.0.hosts {
             let connector = Connector::new(self.host(host, database, tls)?);
             let mut address = connector.address().ok_or_else(|| self.0.malformed())?;
@@ -125,10 +122,10 @@ impl Parts<'_> {
                 address.port = SENTINEL_PORT;
             }
             sentinels.push(connector.at(&address).with_login(login.clone()));
-            servers = Some(connector);
+            primary = Some(connector);
         }
-        let servers = servers.ok_or_else(|| self.0.malformed())?;
-        Ok(SentinelConnector::new(sentinels, service, servers))
+        let primary = primary.ok_or_else(|| self.0.malformed())?;
+        Ok(Connectors::Sentinel { sentinels, service, primary })
     }
 }
 
@@ -207,14 +204,15 @@ mod tests {
     fn the_url_of_sentinels_is_understood() {
         let url = "redis+sentinel://me:pw@a,b:7001/my%20service/4?sentinel_user=it&sentinel_password=p%40ss";
         let (connectors, _) = parse(url).unwrap();
-        let Connectors::Sentinel(sentinels) = connectors else { panic!("{connectors:?}") };
-        let hosts: Vec<_> =
-            sentinels.sentinels.iter().map(|one| one.address().unwrap().to_string()).collect();
+        let Connectors::Sentinel { sentinels, service, primary } = connectors else {
+            panic!("{connectors:?}")
+        };
+        let hosts: Vec<_> = sentinels.iter().map(|one| one.address().unwrap().to_string()).collect();
         assert_eq!(hosts, ["a:26379", "b:7001"]);
-        assert_eq!(sentinels.service, "my service");
-        let own = sentinels.sentinels[0].info().redis_settings();
+        assert_eq!(service, "my service");
+        let own = sentinels[0].info().redis_settings();
         assert_eq!((own.db(), own.username(), own.password()), (0, Some("it"), Some("p@ss")));
-        let servers = sentinels.servers.info().redis_settings();
+        let servers = primary.info().redis_settings();
         assert_eq!((servers.db(), servers.username(), servers.password()), (4, Some("me"), Some("pw")));
         for bad in
             ["redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel://a/s/x", "redis+sentinel:///s"]

@@ -44,17 +44,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SentinelConnector {
-    pub(crate) fn new(sentinels: Vec<Connector>, service: String, servers: Connector) -> Self {
-        let (backoff, connected, promoted) = (Backoff::new("redis"), Mutex::default(), Mutex::default());
-        Self { sentinels, service, servers, backoff, connected, promoted }
-    }
-
-    /// Returns a connector to the same service with these settings. The credentials are for its
-    /// servers.
-    pub(crate) fn configured(&self, settings: &ConnectorSettings) -> Self {
+    /// Makes a connector with these settings. Their credentials are for the servers of the service,
+    /// which `servers` has the login for.
+    pub(crate) fn new(
+        sentinels: &[Connector],
+        service: String,
+        servers: &Connector,
+        settings: &ConnectorSettings,
+    ) -> Self {
         let bare = settings.for_sentinels();
-        let sentinels = self.sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect();
-        Self::new(sentinels, self.service.clone(), self.servers.configured(settings))
+        let sentinels = sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect();
+        let (backoff, connected, promoted) = (Backoff::new("redis"), Mutex::default(), Mutex::default());
+        Self { sentinels, service, servers: servers.configured(settings), backoff, connected, promoted }
     }
 
     /// Returns where the last connection leads.

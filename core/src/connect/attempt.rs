@@ -4,45 +4,85 @@
 //! [C28]: crate::contract#c28
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::FutureExt;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, unconstrained};
+use tokio::task::AbortHandle;
 
 use crate::{Error, ErrorKind, Result};
 
-/// An attempt under way, on the runtime that will drive its connection. Dropping it ends it.
-struct Attempt<T>(JoinHandle<Result<T>>);
+/// For authors of stores: the attempts to connect that are under way, or ended while no caller
+/// waited for them. An attempt runs on the runtime that will drive its connection. Dropping this
+/// ends all.
+pub struct Attempts<T>(Mutex<Vec<Attempt<T>>>);
+
+/// An attempt. Dropping it ends it.
+struct Attempt<T> {
+    runtime: Id,
+    outcome: Outcome<T>,
+    task: AbortHandle,
+}
+
+/// What an attempt has made, once its sender is gone; nothing if it was ended.
+struct Outcome<T> {
+    ended: watch::Receiver<()>,
+    made: Arc<Mutex<Option<Result<T>>>>,
+}
+
+impl<T> Outcome<T> {
+    /// Returns another handle of the same.
+    fn handle(&self) -> Self {
+        Self { ended: self.ended.clone(), made: Arc::clone(&self.made) }
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.ended.has_changed().is_ok()
+    }
+
+    async fn wait(&mut self) {
+        while self.ended.changed().await.is_ok() {}
+    }
+
+    fn made(&self) -> MutexGuard<'_, Option<Result<T>>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl<T: Send + 'static> Attempt<T> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the connection ends with the caller's runtime, and so may the attempt"
     )]
-    fn begin(connect: impl Future<Output = Result<T>> + Send + 'static) -> Self {
-        Self(tokio::spawn(connect))
-    }
-
-    fn is_under_way(&self) -> bool {
-        !self.0.is_finished()
-    }
-
-    /// Waits for the end. After a wait that was dropped, another may follow.
-    async fn end(&mut self) -> Result<T> {
-        (&mut self.0).await.map_err(|error| ended().with_source(error))?
+    fn begin(runtime: Id, connect: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+        let (under_way, ended) = watch::channel(());
+        let outcome = Outcome { ended, made: Arc::default() };
+        let made = Arc::clone(&outcome.made);
+        let task = tokio::spawn(async move {
+            let _under_way = under_way;
+            let result = connect.await;
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        });
+        Self { runtime, outcome, task: task.abort_handle() }
     }
 }
 
 impl<T> Drop for Attempt<T> {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
-fn ended() -> Error {
-    Error::new(ErrorKind::Unavailable, "the attempt to connect was ended")
+/// An attempt that one caller waits for. If it gives up, the attempt is left for the next one.
+struct Awaited<'a, T> {
+    attempt: Option<Attempt<T>>,
+    attempts: &'a Attempts<T>,
+}
+
+impl<T> Drop for Awaited<'_, T> {
+    fn drop(&mut self) {
+        self.attempts.all().extend(self.attempt.take());
+    }
 }
 
 /// Returns the runtime of the caller.
@@ -54,27 +94,21 @@ pub fn current_runtime() -> Result<Id> {
     current.map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))
 }
 
-/// Attempts to make a connection that many callers share: one at a time for each runtime. Dropping
-/// this ends them.
-pub struct SharedAttempts<T>(Mutex<Vec<SharedAttempt<T>>>);
-
-struct SharedAttempt<T> {
-    runtime: Id,
-    made: watch::Receiver<Option<Result<T>>>,
-    task: Attempt<()>,
+fn ended() -> Error {
+    Error::new(ErrorKind::Unavailable, "the attempt to connect was ended")
 }
 
-impl<T: Clone + Send + Sync + 'static> SharedAttempts<T> {
-    /// Returns the connection that `find` finds or else that of the runtime's attempt, which
-    /// `connect` begins if none is under way. The attempt goes on if the caller gives up; `connect`
-    /// puts its connection where `find` finds it. An attempt of another caller may have begun long
-    /// ago, under other conditions: if it fails, one more is made.
+impl<T: Send + 'static> Attempts<T> {
+    /// Returns the connection that `find` finds, or else waits for the one attempt of the runtime,
+    /// which all of its callers share; `connect` begins it if none is under way, and puts its
+    /// connection where `find` finds it. If an attempt of another caller fails, one more is made: it
+    /// may have begun long ago, under other conditions.
     ///
     /// # Errors
-    /// That of the attempt; `Unavailable` outside a runtime, or if [`end`](Self::end) ended the
-    /// attempt.
-    pub async fn connection<F>(&self, find: impl Fn(Id) -> Option<T>, connect: impl Fn(Id) -> F) -> Result<T>
+    /// That of the attempt; `Unavailable` outside a runtime, or if [`end`](Self::end) ended it.
+    pub async fn shared<F>(&self, find: impl Fn(Id) -> Option<T>, connect: impl Fn(Id) -> F) -> Result<T>
     where
+        T: Clone,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let runtime = current_runtime()?;
@@ -86,136 +120,106 @@ impl<T: Clone + Send + Sync + 'static> SharedAttempts<T> {
         if let Some(open) = find(runtime) {
             return Ok(open);
         }
-        match end(attempt).await {
+        match copy(attempt).await {
             // Asked anew: the call may go on in another runtime.
-            Err(_) if is_shared => end(self.join(current_runtime()?, &connect).0).await,
+            Err(_) if is_shared => copy(self.join(current_runtime()?, &connect).0).await,
             made => made,
         }
+    }
+
+    /// Returns what the attempt of a runtime will make, and whether another caller has begun it.
+    fn join<F>(&self, runtime: Id, connect: impl Fn(Id) -> F) -> (Outcome<T>, bool)
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let mut all = self.all();
+        // The result of an earlier attempt says nothing about now.
+        all.retain(|attempt| attempt.outcome.is_awaited());
+        if let Some(attempt) = all.iter().find(|attempt| attempt.runtime == runtime) {
+            return (attempt.outcome.handle(), true);
+        }
+        let attempt = Attempt::begin(runtime, connect(runtime));
+        let outcome = attempt.outcome.handle();
+        all.push(attempt);
+        (outcome, false)
+    }
+
+    /// Waits for an attempt whose connection is for this caller alone: one that an earlier caller
+    /// left, or else a new one. Returns also whether it was left: then its error may not apply any
+    /// more. As each caller makes one at a time, and none while one is left, there are never more
+    /// attempts than callers.
+    ///
+    /// # Errors
+    /// As [`shared`](Self::shared).
+    pub async fn own<F>(&self, connect: impl FnOnce() -> F) -> (Result<T>, bool)
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let left = self.all().pop();
+        let was_left = left.is_some();
+        let begin = || Ok(Attempt::begin(current_runtime()?, connect()));
+        let attempt = match left.map_or_else(begin, Ok) {
+            Ok(attempt) => Some(attempt),
+            Err(error) => return (Err(error), false),
+        };
+        let mut awaited = Awaited { attempt, attempts: self };
+        if let Some(attempt) = &mut awaited.attempt {
+            attempt.outcome.wait().await;
+        }
+        let made = awaited.attempt.take().and_then(|attempt| attempt.outcome.made().take());
+        (made.unwrap_or_else(|| Err(ended())), was_left)
+    }
+
+    /// Takes what was made while no caller waited. Errors are left out: they may not apply any more.
+    pub fn take_made(&self) -> Vec<T> {
+        let mut made = Vec::new();
+        self.all().retain(|Attempt { outcome, .. }| {
+            let is_awaited = outcome.is_awaited();
+            if !is_awaited {
+                made.extend(outcome.made().take().and_then(Result::ok));
+            }
+            is_awaited
+        });
+        made
     }
 
     /// Ends all attempts: they may lead to a server that is to be left.
     pub fn end(&self) {
         self.all().clear();
     }
-
-    /// Returns the attempt of a runtime, and whether another caller has begun it.
-    fn join<F>(&self, runtime: Id, connect: impl Fn(Id) -> F) -> (watch::Receiver<Option<Result<T>>>, bool)
-    where
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
-        let mut all = self.all();
-        // The result of an earlier attempt says nothing about now.
-        all.retain(|attempt| attempt.made.borrow().is_none() && attempt.task.is_under_way());
-        if let Some(attempt) = all.iter().find(|attempt| attempt.runtime == runtime) {
-            return (attempt.made.clone(), true);
-        }
-        let (sender, made) = watch::channel(None);
-        let connecting = connect(runtime);
-        let task = Attempt::begin(async move {
-            drop(sender.send(Some(connecting.await)));
-            Ok(())
-        });
-        all.push(SharedAttempt { runtime, made: made.clone(), task });
-        (made, false)
-    }
-
-    fn all(&self) -> MutexGuard<'_, Vec<SharedAttempt<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Waits for the end of a shared attempt.
-async fn end<T: Clone + Send + Sync>(mut attempt: watch::Receiver<Option<Result<T>>>) -> Result<T> {
-    let made = attempt.wait_for(Option::is_some).await.map_err(|_| ended())?;
-    match &*made {
+async fn copy<T: Clone + Send>(mut attempt: Outcome<T>) -> Result<T> {
+    attempt.wait().await;
+    match &*attempt.made() {
         Some(Ok(connection)) => Ok(connection.clone()),
         Some(Err(error)) => Err(error.replicate()),
         None => Err(ended()),
     }
 }
 
-impl<T> Default for SharedAttempts<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> fmt::Debug for SharedAttempts<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedAttempts").finish_non_exhaustive()
-    }
-}
-
-/// Attempts of one runtime that make a connection for one caller each. That of a caller that gave
-/// up is left for the next one. Dropping this ends those that are left.
-pub struct OwnAttempts<T>(Mutex<Vec<Attempt<T>>>);
-
-/// An attempt that a caller waits for.
-struct Awaited<'a, T> {
-    attempt: Option<Attempt<T>>,
-    left: &'a OwnAttempts<T>,
-}
-
-impl<T> Drop for Awaited<'_, T> {
-    fn drop(&mut self) {
-        self.left.all().extend(self.attempt.take());
-    }
-}
-
-impl<T: Send + 'static> OwnAttempts<T> {
-    /// Waits for an attempt: one that is left, or else a new one. Returns also whether it was left:
-    /// then it may have begun long ago, and its error may not apply any more. Each caller makes one
-    /// at a time, and none while one is left, so that there are never more of them than callers.
-    pub async fn connection<F>(&self, connect: impl FnOnce() -> F) -> (Result<T>, bool)
-    where
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
-        let left = self.all().pop();
-        let was_left = left.is_some();
-        let attempt = left.unwrap_or_else(|| Attempt::begin(connect()));
-        let mut awaited = Awaited { attempt: Some(attempt), left: self };
-        let made = match &mut awaited.attempt {
-            Some(attempt) => attempt.end().await,
-            None => Err(ended()),
-        };
-        awaited.attempt = None;
-        (made, was_left)
-    }
-
-    /// Takes what was made while no caller waited. An error is left out: it may not apply any more.
-    pub fn take_made(&self) -> Vec<T> {
-        let mut all = self.all();
-        let (under_way, ended) = std::mem::take(&mut *all).into_iter().partition(Attempt::is_under_way);
-        *all = under_way;
-        drop(all);
-        // The runtime may let a task that has done much wait, though the attempt has ended.
-        let made = |mut attempt: Attempt<T>| unconstrained(attempt.end()).now_or_never()?.ok();
-        ended.into_iter().filter_map(made).collect()
-    }
-}
-
-impl<T> OwnAttempts<T> {
+impl<T> Attempts<T> {
     fn all(&self) -> MutexGuard<'_, Vec<Attempt<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Default for OwnAttempts<T> {
+impl<T> Default for Attempts<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> fmt::Debug for OwnAttempts<T> {
+impl<T> fmt::Debug for Attempts<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnAttempts").finish_non_exhaustive()
+        f.debug_struct("Attempts").finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test owns its runtime")]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
@@ -260,8 +264,8 @@ mod tests {
             }
         }
 
-        async fn shared(&self, attempts: &SharedAttempts<u32>) -> Result<u32> {
-            attempts.connection(|_| self.find(), |_| self.connect()).await
+        async fn shared(&self, attempts: &Attempts<u32>) -> Result<u32> {
+            attempts.shared(|_| self.find(), |_| self.connect()).await
         }
     }
 
@@ -272,7 +276,7 @@ mod tests {
 
     #[tokio::test]
     async fn c28_callers_of_one_runtime_share_an_attempt_that_outlives_them() {
-        let (server, attempts) = (Server::new(true), SharedAttempts::default());
+        let (server, attempts) = (Server::new(true), Attempts::default());
         give_up(server.shared(&attempts)).await;
         give_up(server.shared(&attempts)).await;
         server.answers.add_permits(1);
@@ -283,7 +287,7 @@ mod tests {
 
     #[tokio::test]
     async fn c28_a_shared_attempt_that_failed_is_made_once_more() {
-        let (server, attempts) = (Server::new(false), SharedAttempts::default());
+        let (server, attempts) = (Server::new(false), Attempts::default());
         give_up(server.shared(&attempts)).await;
         server.answers.add_permits(2);
         let error = server.shared(&attempts).await.unwrap_err();
@@ -295,7 +299,7 @@ mod tests {
 
     #[tokio::test]
     async fn attempts_to_a_server_that_is_left_are_ended() {
-        let (server, attempts) = (Server::new(true), SharedAttempts::default());
+        let (server, attempts) = (Server::new(true), Attempts::default());
         let call = server.shared(&attempts);
         let (error, ()) = tokio::join!(call, async {
             yield_now().await;
@@ -309,12 +313,12 @@ mod tests {
 
     #[tokio::test]
     async fn c28_the_attempt_of_a_caller_that_gave_up_is_left_for_the_next_one() {
-        let (server, attempts) = (Server::new(true), OwnAttempts::default());
-        give_up(attempts.connection(|| server.connect())).await;
+        let (server, attempts) = (Server::new(true), Attempts::default());
+        give_up(attempts.own(|| server.connect())).await;
         server.answers.add_permits(1);
-        let (made, was_left) = attempts.connection(|| server.connect()).await;
+        let (made, was_left) = attempts.own(|| server.connect()).await;
         assert_eq!((made.unwrap(), was_left, server.begun()), (1, true, 1));
-        give_up(attempts.connection(|| server.connect())).await;
+        give_up(attempts.own(|| server.connect())).await;
         assert!(attempts.take_made().is_empty());
         server.answers.add_permits(1);
         while server.made.lock().unwrap().len() < 2 {
@@ -323,7 +327,7 @@ mod tests {
         yield_now().await;
         assert_eq!(attempts.take_made(), [2]);
         server.answers.add_permits(1);
-        let (made, was_left) = attempts.connection(|| server.connect()).await;
+        let (made, was_left) = attempts.own(|| server.connect()).await;
         assert_eq!((made.unwrap(), was_left), (3, false));
     }
 }

@@ -7,7 +7,7 @@ mod options;
 mod parameters;
 mod url;
 
-pub use self::attempt::{OwnAttempts, SharedAttempts, current_runtime};
+pub use self::attempt::{Attempts, current_runtime};
 pub use self::backoff::Backoff;
 pub use self::credentials::{Credentials, CredentialsProvider};
 pub use self::options::NetworkOptions;
