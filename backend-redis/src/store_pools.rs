@@ -80,15 +80,13 @@ impl StorePools {
     ) -> Result<Self> {
         Ok(match connectors {
             Connectors::Server(connector) => {
-                Self::of_server(&(Arc::new(connector.configured(settings)) as _), timeout).0
+                Self::of_server(Arc::new(connector.configured(settings)), None, timeout)
             }
             Connectors::Sentinel { sentinels, service, primary } => {
                 let sentinels = SentinelConnector::new(&sentinels, service, &primary, settings);
                 let sentinels = Arc::new(sentinels);
                 let connector = Arc::clone(&sentinels) as Arc<dyn Connect>;
-                let (mut pools, both, wake) = Self::of_server(&connector, timeout);
-                pools.switches = Some(SwitchWatch::new(&sentinels, both, &wake));
-                pools
+                Self::of_server(connector, Some(&sentinels), timeout)
             }
             Connectors::Cluster { connector, seeds } => {
                 let connector = connector.configured(settings);
@@ -108,15 +106,17 @@ impl StorePools {
         })
     }
 
-    /// Makes the pools to one server. Returns also the pools of callers and engine, and the
-    /// wake-ups.
-    fn of_server(connector: &Arc<dyn Connect>, timeout: Duration) -> (Self, [Arc<Pool>; 2], Arc<ServerWake>) {
-        let pool = || Arc::new(Pool::new(Arc::clone(connector), timeout));
-        let both = [pool(), pool()];
-        let [callers, own] = both.clone().map(Pools::One);
-        let wake = ServerWake::new(Arc::clone(connector), timeout, Arc::clone(&both[1]));
-        let pools = Self { wake: Some(Arc::clone(&wake)), ..Self::without_wake(callers, own, timeout) };
-        (pools, both, wake)
+    /// Makes the pools to one server, which sentinels may announce.
+    fn of_server(
+        connector: Arc<dyn Connect>,
+        sentinels: Option<&Arc<SentinelConnector>>,
+        timeout: Duration,
+    ) -> Self {
+        let pools = [(); 2].map(|()| Arc::new(Pool::new(Arc::clone(&connector), timeout)));
+        let [callers, own] = pools.clone().map(Pools::One);
+        let wake = ServerWake::new(connector, timeout, Arc::clone(&pools[1]));
+        let switches = sentinels.map(|sentinels| SwitchWatch::new(sentinels, pools, &wake));
+        Self { callers, own, wake: Some(wake), switches, timeout }
     }
 
     fn without_wake(callers: Pools, own: Pools, timeout: Duration) -> Self {

@@ -24,7 +24,7 @@ struct Attempt<T> {
     task: AbortHandle,
 }
 
-/// What an attempt has made, once its sender is gone; nothing if it was ended.
+/// What an attempt has made, once `ended` has no sender any more; nothing if it was aborted.
 struct Outcome<T> {
     ended: watch::Receiver<()>,
     made: Arc<Mutex<Option<Result<T>>>>,
@@ -36,7 +36,7 @@ impl<T> Outcome<T> {
         Self { ended: self.ended.clone(), made: Arc::clone(&self.made) }
     }
 
-    fn is_awaited(&self) -> bool {
+    fn is_pending(&self) -> bool {
         self.ended.has_changed().is_ok()
     }
 
@@ -134,7 +134,7 @@ impl<T: Send + 'static> Attempts<T> {
     {
         let mut all = self.all();
         // The result of an earlier attempt says nothing about now.
-        all.retain(|attempt| attempt.outcome.is_awaited());
+        all.retain(|attempt| attempt.outcome.is_pending());
         if let Some(attempt) = all.iter().find(|attempt| attempt.runtime == runtime) {
             return (attempt.outcome.handle(), true);
         }
@@ -174,11 +174,11 @@ impl<T: Send + 'static> Attempts<T> {
     pub fn take_made(&self) -> Vec<T> {
         let mut made = Vec::new();
         self.all().retain(|Attempt { outcome, .. }| {
-            let is_awaited = outcome.is_awaited();
-            if !is_awaited {
+            let is_pending = outcome.is_pending();
+            if !is_pending {
                 made.extend(outcome.made().take().and_then(Result::ok));
             }
-            is_awaited
+            is_pending
         });
         made
     }
