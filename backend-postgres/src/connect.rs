@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use stanchion_core::clock::timeout;
+use stanchion_core::connect::NetworkOptions;
 use stanchion_core::engine::Namespaces;
 use stanchion_core::runtime::EngineThread;
 use stanchion_core::spi::Steps;
@@ -50,8 +51,7 @@ impl PostgresBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<PostgresStore> {
-        let (wrap, namespace) = (self.wrap.clone(), self.namespace.clone());
-        let (drain, slow_wait) = (self.drain, self.slow_wait);
+        let NetworkOptions { namespace, drain, slow_wait, wrap, .. } = self.options.clone();
         let thread = EngineThread::start().map_err(context)?;
         let opening = thread.on(Box::pin(self.open(thread.runtime_id())));
         let (opened, view) = opening.await.map_err(context)?;
@@ -84,7 +84,7 @@ impl PostgresBuilder {
     }
 
     async fn open_checked(self, checked: Checked, engine: Option<Id>) -> Result<(Opened, View)> {
-        let request_timeout = self.request_timeout;
+        let request_timeout = self.options.request_timeout;
         let connector = self.connector.with(SessionSettings::new(request_timeout));
         let connect_timeout = connector.timeout_of_all(request_timeout);
         let mut server = timeout(connect_timeout, check_server(connector, &checked.schema))
@@ -96,7 +96,7 @@ impl PostgresBuilder {
             migrate::prepare(connection, &checked.schema, route, self.migrate).await?;
         }
         let opened = Opened::new(&self, checked, server, engine);
-        let view = opened.namespace(&self.namespace).await?;
+        let view = opened.namespace(&self.options.namespace).await?;
         Ok((opened, view))
     }
 }

@@ -1,7 +1,6 @@
 //! A few connections that many callers share. They are made when they are needed, and closed when
 //! their state is unknown.
 
-mod attempt;
 mod failed;
 mod runtime_connections;
 
@@ -13,11 +12,11 @@ use std::time::Duration;
 use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
+use stanchion_core::connect::current_runtime;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
 
-use self::attempt::{Attempt, Awaited};
 use self::failed::Failed;
 use self::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
 use crate::connector::Connector;
@@ -287,7 +286,7 @@ impl Pool {
         if let Some(pool) = self.user_pool() {
             return Ok(OpenConnection::User(UserConnection::acquire(pool).await?));
         }
-        local.take_ended_attempts();
+        local.take_made();
         let idle = local.idle().pop();
         if let Some(Idle { connection, since }) = idle {
             if since.is_some_and(|since| now() - since < MAX_UNCHECKED_IDLE) {
@@ -310,26 +309,23 @@ impl Pool {
                 local.idle().clear();
             }
         }
+        let connect = || {
+            let connector = self.connector.clone();
+            async move { Ok(connector.attempt().await?.map(|connection| (connection, now()))) }
+        };
         loop {
-            // Each caller makes one attempt at a time, and none while an earlier one is left over:
-            // there are never too many.
-            let left = local.attempts().pop();
-            let was_left = left.is_some();
-            let attempt = Some(left.unwrap_or_else(|| Attempt::begin(&self.connector)));
-            match (Awaited { attempt, local }).end().await {
-                Ok(Some(connection)) => return Ok(OpenConnection::Own(connection)),
-                Ok(None) => {}
+            match local.attempts.own(connect).await {
+                (Ok(Some((connection, _))), _) => return Ok(OpenConnection::Own(connection)),
+                (Ok(None), _) => {}
                 // The attempt began earlier: its error may not apply any more.
-                Err(_) if was_left => self.connector.due().await,
-                Err(error) => return Err(error),
+                (Err(_), true) => self.connector.due().await,
+                (Err(error), false) => return Err(error),
             }
         }
     }
 
     fn local(&self) -> Result<Arc<RuntimeConnections>> {
-        let runtime = Handle::try_current()
-            .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
-            .id();
+        let runtime = current_runtime()?;
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, local)) = runtimes.iter().find(|(id, _)| *id == runtime) {
             return Ok(Arc::clone(local));

@@ -34,10 +34,10 @@ pub(crate) struct Quorum {
     milliseconds: u64,
 }
 
-/// What keeps a write.
+/// What acknowledged a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeptBy {
-    /// The primary has it on disk; not known of a wait for replicas alone.
+pub(crate) struct Acknowledged {
+    /// The primary has it on disk. A wait for replicas alone does not ask for that.
     disk: bool,
     replicas: u32,
 }
@@ -48,7 +48,8 @@ impl Durability {
         self.replicas > 0 || self.fsync
     }
 
-    /// Returns the wait for a script that writes this, if there is any, which takes `timeout` at most.
+    /// Returns the wait for a script that writes this, if there is any, which takes `timeout` at
+    /// most.
     pub(crate) fn quorum(&self, writes: Writes, timeout: Duration) -> Option<Quorum> {
         let waits = match writes {
             Writes::Grants => self.waits(),
@@ -61,13 +62,13 @@ impl Durability {
     }
 
     /// Returns the error of a write that too little keeps.
-    pub(crate) fn shortfall(&self, kept: Result<KeptBy>, writes: Writes) -> Option<Error> {
+    pub(crate) fn shortfall(&self, acknowledged: Result<Acknowledged>, writes: Writes) -> Option<Error> {
         let what = if writes == Writes::Grants { "the grant, which was undone" } else { "the renewal" };
-        let detail = match kept {
-            Ok(KeptBy { disk: false, .. }) if self.fsync => {
+        let detail = match acknowledged {
+            Ok(Acknowledged { disk: false, .. }) if self.fsync => {
                 format!("the server had not written to disk in time {what}")
             }
-            Ok(KeptBy { replicas, .. }) if replicas < self.replicas => {
+            Ok(Acknowledged { replicas, .. }) if replicas < self.replicas => {
                 format!("{replicas} of {} replicas acknowledged {what}", self.replicas)
             }
             Ok(_) => return None,
@@ -88,7 +89,7 @@ impl Quorum {
     }
 }
 
-impl KeptBy {
+impl Acknowledged {
     /// Reads the answer to `WAIT` or `WAITAOF`.
     ///
     /// # Errors
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     fn shortfall(durability: Durability, answer: &Value) -> Option<String> {
-        let error = durability.shortfall(KeptBy::read(answer), Writes::Renewals)?;
+        let error = durability.shortfall(Acknowledged::read(answer), Writes::Renewals)?;
         Some(error.to_string())
     }
 

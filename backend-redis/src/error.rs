@@ -1,4 +1,5 @@
-//! Maps errors of the client library: was a request certainly not executed, or may it have been (C3, C21)?
+//! Maps errors of the client library: was a request certainly not executed, or may it have been
+//! (C3, C21)?
 //!
 //! | the server says | what happened | what the caller gets |
 //! | --- | --- | --- |
@@ -19,8 +20,9 @@
 //! | `max number of clients reached` | not connected | `Unavailable` |
 //! | anything else | the request may have been executed | `Unknown` |
 //!
-//! A connection that was not made is `Unavailable`. A connection that broke is `Unknown`, and so is a reply that came too late. A
-//! server that is not of the kind that the URL names is `InvalidArgument`.
+//! A connection that was not made is `Unavailable`. A connection that broke is `Unknown`, and so is
+//! a reply that came too late. A server that is not of the kind that the URL names is
+//! `InvalidArgument`.
 
 use std::error::Error as StdError;
 use std::io;
@@ -29,7 +31,8 @@ use std::sync::Arc;
 use redis::{ErrorKind as RedisKind, RedisError, ServerErrorKind};
 use stanchion_core::{Error, ErrorKind};
 
-/// Refusals that come before a command is executed, or at the first write of a script, so that nothing was changed.
+/// Refusals that come before a command is executed, or at the first write of a script, so that
+/// nothing was changed.
 const REFUSALS: [&str; 10] = [
     "LOADING",
     "READONLY",
@@ -101,8 +104,8 @@ pub(crate) fn certain(error: Error) -> Error {
     }
 }
 
-/// Maps an error of a connection to `address` that was not made. Nothing was sent. `protocol` is the one that the server
-/// should speak.
+/// Maps an error of a connection to `address` that was not made. Nothing was sent. `protocol` is
+/// the one that the server should speak.
 pub(crate) fn of_connect(error: RedisError, protocol: &str, address: &str) -> Error {
     let unavailable = |detail: &'static str| Error::new(ErrorKind::Unavailable, detail);
     if says(&error, "unknown command") {
@@ -141,7 +144,8 @@ pub(crate) fn is_unnamed(error: &Error) -> bool {
     error.kind() == ErrorKind::Unauthorized && error.to_string().contains(UNNAMED)
 }
 
-/// Adds the missing commands to a refusal or, if they are not known, the commands that the script needs.
+/// Adds the missing commands to a refusal or, if there are none, the commands that the script
+/// needs.
 pub(crate) fn naming<'a>(
     error: Error,
     missing: &[String],
@@ -160,11 +164,11 @@ pub(crate) fn naming<'a>(
 }
 
 fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
-    let told = |kind, detail: &str| Some((kind, detail.to_owned()));
+    let refused = |kind, detail: &str| Some((kind, detail.to_owned()));
     if let RedisKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot) =
         error.kind()
     {
-        return told(
+        return refused(
             ErrorKind::Unsupported,
             "the server is a node of a cluster: its URL begins with redis+cluster:// or rediss+cluster://",
         );
@@ -174,7 +178,7 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
         || ["NOAUTH", "WRONGPASS"].contains(&code)
         || says(error, "AUTH <password> called without")
     {
-        return told(ErrorKind::Unauthorized, "the server refused the credentials");
+        return refused(ErrorKind::Unauthorized, "the server refused the credentials");
     }
     // A right that a script lacks is reported without a code of its own.
     if code == "NOPERM"
@@ -188,12 +192,13 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
         return Some((ErrorKind::Unavailable, format!("the server refuses requests for now: {refusal}")));
     }
     if says(error, "unknown command") {
-        return told(ErrorKind::Unsupported, "the server lacks a command");
+        return refused(ErrorKind::Unsupported, "the server lacks a command");
     }
     None
 }
 
-/// Whether the error is this refusal. Redis 6.2 wraps an error that stopped a script into another one.
+/// Whether the error is this refusal. Redis 6.2 wraps an error that stopped a script into another
+/// one.
 fn is(error: &RedisError, refusal: &str) -> bool {
     error.code() == Some(refusal) || says(error, &format!(" -{refusal} "))
 }
@@ -202,7 +207,8 @@ fn says(error: &RedisError, text: &str) -> bool {
     error.detail().is_some_and(|detail| detail.contains(text))
 }
 
-/// The error of an answer that no step gives: the data or the scripts were changed from outside. The step was executed.
+/// The error of an answer that no step gives: the data or the scripts were changed from outside.
+/// The step was executed.
 pub(crate) fn unexpected() -> Error {
     Error::new(ErrorKind::Unknown, "the server's answer was not understood")
 }

@@ -8,15 +8,16 @@ use stanchion_core::{Error, FencingToken, GrantId, Result};
 
 use crate::error;
 
-/// Guards a key of a Redis, so that only the newest holder of a mutex writes it ([M9]). Any Redis will do, not only the
-/// one that keeps the mutex.
+/// Guards a key of a Redis, so that only the newest holder of a mutex writes it ([M9]). Any Redis
+/// will do, not only the one that keeps the mutex.
 ///
-/// A write with a token smaller than the largest seen is refused, and so is one with the same token from another ticket;
-/// the check is atomic with the write. This stops a holder that was paused past its lease, which no lock can do.
+/// A write with a token smaller than the largest seen is refused, and so is one with the same token
+/// from another ticket; the check is atomic with the write. This stops a holder that was paused
+/// past its lease, which no lock can do.
 ///
-/// The largest token is kept under a key of its own, the *mark*, which never expires. Marks and data have to survive
-/// together: a server that loses the mark alone would let an older holder in. On a cluster both keys need the same hash
-/// tag.
+/// The largest token is kept under a key of its own, the *mark*, which never expires. Marks and
+/// data have to survive together: a server that loses the mark alone would let an older holder in.
+/// On a cluster both keys need the same hash tag.
 ///
 /// ```no_run
 /// use redis::Client;
@@ -31,9 +32,9 @@ use crate::error;
 /// # }
 /// ```
 ///
-/// For other writes than `SET`, put [`GUARD`](Self::GUARD) in front of a script of your own and call
-/// `fenced(mark, token, ticket)` in it before the first write. The mark is one of its `KEYS`; the token is passed as a decimal
-/// number, the ticket as its 32 hexadecimal digits:
+/// For other writes than `SET`, put [`GUARD`](Self::GUARD) in front of a script of your own and
+/// call `fenced(mark, token, ticket)` in it before the first write. The mark is one of its `KEYS`;
+/// the token is passed as a decimal number, the ticket as its 32 hexadecimal digits:
 ///
 /// ```no_run
 /// # use redis::Script;
@@ -58,8 +59,8 @@ pub struct RedisFence {
 }
 
 impl RedisFence {
-    /// The Lua function `fenced(mark, token, ticket)`, to put in front of a script. If it returns `false`, the script must
-    /// not write.
+    /// The Lua function `fenced(mark, token, ticket)`, to put in front of a script. If it returns
+    /// `false`, the script must not write.
     pub const GUARD: &'static str = include_str!("lua/fence.lua");
 
     /// Makes a fence whose mark is kept under this key.
@@ -75,8 +76,9 @@ impl RedisFence {
     /// Sets a key, unless the token is that of an older holder.
     ///
     /// # Errors
-    /// `Lost` if a larger token was seen, or the same one from another ticket; then nothing was written. Otherwise the error
-    /// of the connection: `Unknown` if it broke, and then the same call may be made again.
+    /// `Lost` if a larger token was seen, or the same one from another ticket; then nothing was
+    /// written. Otherwise the error of the connection: `Unknown` if it broke, and then the same
+    /// call may be made again.
     ///
     /// # Cancel safety
     /// A dropped call may have written.
@@ -93,8 +95,8 @@ impl RedisFence {
         self.verdict("set", call.invoke_async(connection).await, token)
     }
 
-    /// Lets the new ticket of an attached hold write with the token that the hold kept. Earlier tickets cannot write with it
-    /// any more; see
+    /// Lets the new ticket of an attached hold write with the token that the hold kept. Earlier
+    /// tickets cannot write with it any more; see
     /// [`Fenced::hand_over`](stanchion_core::Fenced::hand_over).
     ///
     /// # Errors

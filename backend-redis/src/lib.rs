@@ -1,28 +1,31 @@
 #![doc = include_str!("../README.md")]
 
-mod access;
+mod address;
 mod check;
-mod client;
 mod cluster;
 mod config;
+mod connection;
+mod connector;
 mod durability;
 mod error;
 mod fence;
 mod keys;
-mod link;
 mod opened;
+mod pool;
 mod request;
 mod route;
 mod script;
 mod sentinel;
 mod steps;
 mod store;
+mod store_pools;
 mod user_connection;
 mod wake;
 
 pub use config::RedisBuilder;
 pub use fence::RedisFence;
-pub use store::{RedisStore, StepsOfStore};
+pub use opened::StepsOfStore;
+pub use store::RedisStore;
 pub use wake::RedisWake;
 
 /// The crate whose connections and clients [`RedisBuilder`] and [`RedisFence`] take.

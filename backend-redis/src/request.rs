@@ -6,7 +6,7 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 use stanchion_core::Result;
 
-use crate::durability::{KeptBy, Quorum};
+use crate::durability::{Acknowledged, Quorum};
 use crate::script::Script;
 
 /// A script with its keys and arguments.
@@ -58,7 +58,7 @@ impl Request<'_> {
 pub(crate) struct Answered {
     pub(crate) value: Value,
     /// What keeps it, if the request asked for a quorum.
-    pub(crate) kept: Option<Result<KeptBy>>,
+    pub(crate) kept: Option<Result<Acknowledged>>,
 }
 
 /// The answers to the commands of a request, in order.

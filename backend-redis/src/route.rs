@@ -11,14 +11,14 @@ use stanchion_core::{Error, Result};
 use crate::cluster::Cluster;
 use crate::error;
 use crate::keys::stripe_of;
-use crate::link::Link;
+use crate::pool::Pool;
 use crate::request::{Answered, Request};
 
 /// The route of a namespace to the servers of its store.
 #[derive(Debug)]
 pub(crate) enum Route {
     /// One server holds all stripes, or the connection finds the right one by itself.
-    One(Arc<Link>),
+    One(Arc<Pool>),
     /// Each stripe is held by a node of a cluster.
     Cluster(Cluster),
 }
@@ -27,7 +27,7 @@ impl Route {
     /// Returns the time limit of a request.
     pub(crate) fn timeout(&self) -> Duration {
         match self {
-            Self::One(link) => link.timeout(),
+            Self::One(pool) => pool.timeout(),
             Self::Cluster(cluster) => cluster.timeout(),
         }
     }
@@ -39,13 +39,13 @@ impl Route {
 
     /// Returns whether one request can carry entries of all stripes.
     pub(crate) fn has_all_stripes(&self) -> bool {
-        matches!(self, Self::One(link) if !link.is_cluster())
+        matches!(self, Self::One(pool) if !pool.is_cluster())
     }
 
     /// Adds the address of the server to an error, if there is one server only.
     pub(crate) fn locate(&self, error: Error) -> Error {
         match self {
-            Self::One(link) => link.locate(error),
+            Self::One(pool) => pool.locate(error),
             Self::Cluster(_) => error,
         }
     }
@@ -56,7 +56,7 @@ impl Route {
     /// `Unavailable` if it was not executed, `Unknown` if it may have been, or the kind of the server's refusal.
     pub(crate) async fn send(&self, stripe: usize, request: Request<'_>, end: Instant) -> Result<Answered> {
         match self {
-            Self::One(link) => link.send(request, false, end).await?.map_err(|error| link.judge(error)),
+            Self::One(pool) => pool.send(request, false, end).await?.map_err(|error| pool.judge(error)),
             Self::Cluster(cluster) => cluster.send(stripe, request, end).await,
         }
     }
@@ -81,11 +81,11 @@ impl Route {
     ) -> Result<Vec<(String, Result<Value>)>> {
         let (request, end) = (Request::Command(command), now() + limit);
         match self {
-            Self::One(link) => {
-                let answer = link.send(request, false, end).await;
+            Self::One(pool) => {
+                let answer = pool.send(request, false, end).await;
                 let answer = answer.and_then(|answer| answer.map_err(error::of_request));
                 Ok(match answer {
-                    Ok(Answered { value: Value::Map(nodes), .. }) if link.is_cluster() => {
+                    Ok(Answered { value: Value::Map(nodes), .. }) if pool.is_cluster() => {
                         nodes.into_iter().map(|(node, value)| (name(node), Ok(value))).collect()
                     }
                     answer => vec![(String::new(), answer.map(|answered| answered.value))],

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use stanchion_core::connect::NetworkOptions;
 use stanchion_core::engine::{Engine, Namespaces};
 use stanchion_core::runtime::EngineThread;
-use stanchion_core::spi::Steps;
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -15,41 +15,30 @@ use stanchion_core::{
 };
 
 use crate::config::RedisBuilder;
-use crate::opened::Opened;
-use crate::wake::RedisWake;
+use crate::opened::{Opened, StepsOfStore};
 
 /// All primitives on a Redis server, on the primary that sentinels announce, or on a cluster.
 ///
-/// It uses three connections, whatever the number of holds, waiters and [namespaces](Self::namespace): one for the requests
-/// of callers, one for the renewals, releases and polls of the engine, and one that waits for wake-ups. On a cluster it uses
-/// the first two to each primary, and one for wake-ups for each of the 16 stripes that has waiters. The next request replaces
-/// a connection that broke. Where callers of several runtimes use the store, all but one of these have a second connection
-/// together.
+/// It uses three connections, whatever the number of holds, waiters and
+/// [namespaces](Self::namespace): one for the requests of callers, one for the renewals, releases
+/// and polls of the engine, and one that waits for wake-ups. On a cluster it uses the first two to
+/// each primary, and one for wake-ups for each of the 16 stripes that has waiters. The next request
+/// replaces a connection that broke. Where callers of several runtimes use the store, all but one
+/// of these have a second connection together.
 ///
-/// While the slot of a stripe is being moved to another node of a cluster, requests on that stripe are not executed (the
-/// server answers `TRYAGAIN`); they wait for the end of the move within their time limit.
+/// While the slot of a stripe is being moved to another node of a cluster, requests on that stripe
+/// are not executed (the server answers `TRYAGAIN`); they wait for the end of the move within their
+/// time limit.
 ///
 /// # Drop
-/// The drop of the last handle, guard or clone waits until queued releases are sent, for [`drain`](RedisBuilder::drain)
-/// at most. While the process goes on, they are sent for up to 2 s. The leases free the rest.
+/// The drop of the last handle, guard or clone waits until queued releases are sent, for
+/// [`drain`](RedisBuilder::drain) at most. While the process goes on, they are sent for up to 2 s.
+/// The leases free the rest.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     engine: Engine,
     opened: Arc<Opened>,
     namespaces: Arc<Namespaces<()>>,
-}
-
-/// The steps of one process, checked and connected, without an engine.
-#[derive(Clone, Debug)]
-pub struct StepsOfStore {
-    /// The steps for callers.
-    pub callers: Arc<dyn Steps>,
-    /// The same steps over a connection of the engine's own, which is not connected yet.
-    pub own: Arc<dyn Steps>,
-    /// The wake-ups, which are not connected yet.
-    pub wake: Arc<RedisWake>,
-    /// What the store offers.
-    pub capabilities: Capabilities,
 }
 
 impl RedisStore {
@@ -69,16 +58,19 @@ impl RedisStore {
         RedisBuilder::new(url)
     }
 
-    /// Returns the store's view of another namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`. It shares the connections and the thread
-    /// of this store, and all of its other options ([C28]). Views of one namespace are clones of one another.
+    /// Returns the store's view of another namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`. It shares the
+    /// connections and the thread of this store, and all of its other options ([C28]). Views of one
+    /// namespace are clones of one another.
     ///
-    /// [`close`](Store::close) and [`drain`](Store::drain) are for the namespace that they are called on. The drop of the last
-    /// thing of the store waits for what all namespaces have queued ([C12]). On a cluster each namespace in which somebody
-    /// waits has connections of its own for wake-ups, up to 16.
+    /// [`close`](Store::close) and [`drain`](Store::drain) are for the namespace that they are
+    /// called on. The drop of the last thing of the store waits for what all namespaces have queued
+    /// ([C12]). On a cluster each namespace in which somebody waits has connections of its own for
+    /// wake-ups, up to 16.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad name; `ConfigMismatch` if the namespace has another layout; `Closed` if this store is closed;
-    /// `Unavailable`, `Unknown` or `Unauthorized` if the server cannot be asked.
+    /// `InvalidArgument` for a bad name; `ConfigMismatch` if the namespace has another layout;
+    /// `Closed` if this store is closed; `Unavailable`, `Unknown` or `Unauthorized` if the server
+    /// cannot be asked.
     ///
     /// # Cancel safety
     /// A dropped call may have noted the layout of a new namespace.
@@ -110,21 +102,20 @@ impl RedisBuilder {
     /// Connects, checks the server and starts the engine.
     ///
     /// # Errors
-    /// - `InvalidArgument` for an option out of range, or if the server is not of the kind that the URL names: a server by
-    ///   itself, a node of a cluster, a sentinel.
+    /// - `InvalidArgument` for an option out of range, or if the server is not of the kind that the
+    ///   URL names: a server by itself, a node of a cluster, a sentinel.
     /// - `Unavailable`, `Unknown` or `Unauthorized` if the server cannot be asked.
-    /// - `UnsafeStore` if the server may evict keys, is a replica, or has no append-only file to [wait
-    ///   for](RedisBuilder::fsync).
+    /// - `UnsafeStore` if the server may evict keys, is a replica, or has no append-only file to
+    ///   [wait for](RedisBuilder::fsync).
     /// - `ConfigMismatch` if the namespace has another layout.
     /// - `Unsupported` for a Redis before 6.2, or 7.2 if grants wait for its disk.
     ///
-    /// On a cluster every primary is checked. A setting that the user has no right to read is logged as `unverified`
-    /// ([C22]).
+    /// On a cluster every primary is checked. A setting that the user has no right to read is
+    /// logged as `unverified` ([C22]).
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
-        let (wrap, namespace) = (self.wrap.clone(), self.namespace.clone());
-        let (drain, slow_wait) = (self.drain, self.slow_wait);
+        let NetworkOptions { namespace, drain, slow_wait, wrap, .. } = self.options.clone();
         let thread = EngineThread::start().map_err(context)?;
         let (opened, steps) = thread.on(Box::pin(Opened::connect(self))).await.map_err(context)?;
         let begun = opened.begun(steps);
@@ -190,9 +181,11 @@ impl Store for RedisStore {
         Ok(Arc::new(Self::namespace(self, namespace).await?))
     }
 
-    /// Asks by `SCAN`, in requests that each look at about 2,000 keys: O(keys of the server), on a cluster 16 times O(keys of a node). The
-    /// user needs the right to `SCAN`, which tells the names of all keys of the server, whatever keys the user may use otherwise. A page may have up to 250 names more than it
-    /// was asked for. After a failover the listing of the server, on a cluster of the stripe, begins again: names are listed twice, and none is left out.
+    /// Asks by `SCAN`, in requests that each look at about 2,000 keys: O(keys of the server), on a
+    /// cluster 16 times O(keys of a node). The user needs the right to `SCAN`, which tells the
+    /// names of all keys of the server, whatever keys the user may use otherwise. A page may have
+    /// up to 250 names more than it was asked for. After a failover the listing of the server, on a
+    /// cluster of the stripe, begins again: names are listed twice, and none is left out.
     async fn list(&self, options: ListOptions) -> Result<ListPage> {
         self.engine.list(options).await
     }

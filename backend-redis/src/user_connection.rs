@@ -25,8 +25,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> AnyConnection for C {
 #[derive(Clone)]
 pub(crate) struct UserConnection {
     connection: Arc<dyn AnyConnection>,
-    /// Whether it is a cluster connection. Such a connection routes by slot and sends unanswered requests again, so that
-    /// none of its errors proves that nothing was executed.
+    /// Whether it is a cluster connection. Such a connection routes by slot and sends unanswered
+    /// requests again, so that none of its errors proves that nothing was executed.
     pub(crate) is_cluster: bool,
 }
 

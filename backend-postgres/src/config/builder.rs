@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
-use stanchion_core::engine::{Background, EngineSteps, StepsWrap, check_namespace};
-use stanchion_core::observe::events::SLOW_WAIT;
-use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl, check_times};
+use stanchion_core::connect::NetworkOptions;
+use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl};
 
 use super::url;
 use crate::address::{Addresses, TargetSessionAttrs};
@@ -15,21 +14,18 @@ use crate::schema::Schema;
 
 const MAX_CONNECTIONS: usize = 4;
 
-/// Makes a [`PostgresStore`](crate::PostgresStore). There is no I/O before [`connect`](Self::connect).
+/// Makes a [`PostgresStore`](crate::PostgresStore). There is no I/O before
+/// [`connect`](Self::connect).
 #[derive(Clone, Debug)]
 pub struct PostgresBuilder {
     pub(crate) connector: Connector,
-    pub(crate) namespace: String,
+    pub(crate) options: NetworkOptions,
     pub(crate) schema: String,
     pub(crate) migrate: bool,
     pub(crate) mutex: MutexMode,
     pub(crate) session_ttl: Duration,
-    pub(crate) request_timeout: Duration,
     pub(crate) retention: Retention,
     pub(crate) connections: usize,
-    pub(crate) drain: Duration,
-    pub(crate) slow_wait: Duration,
-    pub(crate) wrap: Option<StepsWrap>,
 }
 
 /// The checked values of the options.
@@ -39,10 +35,11 @@ pub(crate) struct Checked {
 }
 
 impl PostgresBuilder {
-    /// Makes a builder from a URL: `postgres://[USER[:PASSWORD]@][HOST[:PORT]][,HOST[:PORT]…][/DATABASE]`, or
-    /// `postgresql://…`. Missing parts are taken from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`, …) and the
-    /// password file, as `psql` does. A host that begins with `%2F` is the folder of a Unix socket; an IPv6 address
-    /// stands in brackets. See [`hosts`](Self::hosts) for several hosts.
+    /// Makes a builder from a URL:
+    /// `postgres://[USER[:PASSWORD]@][HOST[:PORT]][,HOST[:PORT]…][/DATABASE]`, or `postgresql://…`.
+    /// Missing parts are taken from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`, …) and the
+    /// password file, as `psql` does. A host that begins with `%2F` is the folder of a Unix socket;
+    /// an IPv6 address stands in brackets. See [`hosts`](Self::hosts) for several hosts.
     ///
     /// | parameter | meaning |
     /// | --- | --- |
@@ -61,26 +58,28 @@ impl PostgresBuilder {
     /// | `statement-cache-capacity` | prepared statements of each connection (default 100); 0 for none |
     ///
     /// # Errors
-    /// `InvalidArgument` for a URL that does not parse or an unknown parameter; `Unsupported` for a `sslmode` that
-    /// demands TLS without the Cargo feature `tls`.
+    /// `InvalidArgument` for a URL that does not parse or an unknown parameter; `Unsupported` for a
+    /// `sslmode` that demands TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
-        let (options, parameters) = url::parse(url)?;
+        let (options, mut parameters) = url::parse(url)?;
         let mut builder = Self::over(Connector::new(Origin::Own(Box::new(Addresses::new(options)?), None)));
-        if let Some(target) = parameters.target {
+        builder.options = NetworkOptions::of_url(&mut parameters)?;
+        let targets = [("any", TargetSessionAttrs::Any), ("read-write", TargetSessionAttrs::ReadWrite)];
+        if let Some(target) = parameters.one_of("target_session_attrs", &targets)? {
             builder = builder.target_session_attrs(target);
         }
-        builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
-        builder.schema = parameters.schema.unwrap_or(builder.schema);
-        builder.migrate = parameters.migrate.unwrap_or(builder.migrate);
-        builder.mutex = parameters.mutex.unwrap_or(builder.mutex);
-        builder.session_ttl = parameters.session_ttl.unwrap_or(builder.session_ttl);
-        builder.request_timeout = parameters.request_timeout.unwrap_or(builder.request_timeout);
+        builder.schema = parameters.text("schema")?.unwrap_or(builder.schema);
+        builder.migrate = parameters.switch("migrate")?.unwrap_or(builder.migrate);
+        let modes = [("session", MutexMode::Session), ("lease", MutexMode::Lease)];
+        builder.mutex = parameters.one_of("mutex", &modes)?.unwrap_or(builder.mutex);
+        builder.session_ttl = parameters.milliseconds("session_ttl_ms")?.unwrap_or(builder.session_ttl);
+        parameters.end()?;
         builder.check()?;
         Ok(builder)
     }
 
-    /// Makes a builder from connect options, for what a URL cannot say. The options' own settings of the session come first; the
-    /// store's settings override them.
+    /// Makes a builder from connect options, for what a URL cannot say. The options' own settings
+    /// of the session come first; the store's settings override them.
     ///
     /// # Examples
     /// ```no_run
@@ -97,10 +96,12 @@ impl PostgresBuilder {
         Self::over(options.into())
     }
 
-    /// Sets what gives the credentials, which is asked before each connection is made: for passwords and tokens that change.
-    /// They replace those of the URL or the options. While it fails, calls get `Unavailable`. It has the time of an attempt
-    /// to connect, 1 s or a quarter of the request timeout, and runs on the runtime that connects. With a pool of the
-    /// user's it does nothing: give the pool new connect options instead, which the store's own connections follow.
+    /// Sets what gives the credentials, which is asked before each connection is made: for
+    /// passwords and tokens that change. They replace those of the URL or the options. While it
+    /// fails, calls get `Unavailable`. It has the time of an attempt to connect, 1 s or a quarter
+    /// of the request timeout, and runs on the runtime that connects. With a pool of the user's it
+    /// does nothing: give the pool new connect options instead, which the store's own connections
+    /// follow.
     ///
     /// # Examples
     /// ```no_run
@@ -126,21 +127,22 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets several hosts with their ports, 1 to 16, for instance a primary and its standbys. They share user, password,
-    /// database and all other options. A host is a name, an IP address, or the folder of a Unix socket. Hosts of one
-    /// store must be replicas of each other; the store takes over nothing from one to another.
+    /// Sets several hosts with their ports, 1 to 16, for instance a primary and its standbys. They
+    /// share user, password, database and all other options. A host is a name, an IP address, or
+    /// the folder of a Unix socket. Hosts of one store must be replicas of each other; the store
+    /// takes over nothing from one to another.
     ///
     /// Each new connection of the store goes to the first host that fits, as
-    /// [`target_session_attrs`](Self::target_session_attrs) says. The host that worked last comes first, then the
-    /// others in the order of the list. A host that does not answer costs the time of an attempt to connect, 1 s or a
-    /// quarter of the request timeout; connecting may take the request timeout for each host. If no host fits, the
-    /// error names each address with its cause.
+    /// [`target_session_attrs`](Self::target_session_attrs) says. The host that worked last comes
+    /// first, then the others in the order of the list. A host that does not answer costs the time
+    /// of an attempt to connect, 1 s or a quarter of the request timeout; connecting may take the
+    /// request timeout for each host. If no host fits, the error names each address with its cause.
     ///
     /// With a pool of the user's it does nothing: the pool connects.
     ///
     /// # Errors
-    /// [`connect`](Self::connect) returns `InvalidArgument` for an empty list, more than 16 hosts or a host without a
-    /// name, and for connect options with a socket.
+    /// [`connect`](Self::connect) returns `InvalidArgument` for an empty list, more than 16 hosts
+    /// or a host without a name, and for connect options with a socket.
     ///
     /// # Examples
     /// ```no_run
@@ -165,9 +167,10 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets which servers the store connects to (default: [`ReadWrite`](TargetSessionAttrs::ReadWrite) with several
-    /// [`hosts`](Self::hosts), [`Any`](TargetSessionAttrs::Any) with one). The check is made on each new connection. With
-    /// a pool of the user's it does nothing.
+    /// Sets which servers the store connects to (default:
+    /// [`ReadWrite`](TargetSessionAttrs::ReadWrite) with several [`hosts`](Self::hosts),
+    /// [`Any`](TargetSessionAttrs::Any) with one). The check is made on each new connection. With a
+    /// pool of the user's it does nothing.
     #[must_use]
     pub fn target_session_attrs(mut self, target: TargetSessionAttrs) -> Self {
         if let Origin::Own(own, _) = &mut self.connector.origin {
@@ -176,22 +179,26 @@ impl PostgresBuilder {
         self
     }
 
-    /// Makes a builder from the user's pool. Callers' requests use the pool. If a request does not end, its connection
-    /// is taken out of the pool and closed. Renewals, releases, wake-ups and the sessions of [`MutexMode::Session`] use
-    /// connections of the store's own, made with the pool's connect options: they depend neither on the runtime that
-    /// drives the pool nor on a free connection in it.
+    /// Makes a builder from the user's pool. Callers' requests use the pool. If a request does not
+    /// end, its connection is taken out of the pool and closed. Renewals, releases, wake-ups and
+    /// the sessions of [`MutexMode::Session`] use connections of the store's own, made with the
+    /// pool's connect options: they depend neither on the runtime that drives the pool nor on a
+    /// free connection in it.
     ///
-    /// The store uses at most [`connections`](Self::connections) of the pool at once, 2 by default: a pool with that many more than
-    /// the application itself needs is large enough. Requests of a second runtime at the same time, and those without a runtime,
-    /// use as many connections of the store's own.
+    /// The store uses at most [`connections`](Self::connections) of the pool at once, 2 by default:
+    /// a pool with that many more than the application itself needs is large enough. Requests of a
+    /// second runtime at the same time, and those without a runtime, use as many connections of the
+    /// store's own.
     ///
-    /// Each request begins with a look whether the connection is in a transaction, one round trip: `sqlx` 0.9 gives a connection back inside of
-    /// an open one where a future of `begin` is dropped before the answer. Such a transaction is rolled back.
+    /// Each request begins with a look whether the connection is in a transaction, one round trip:
+    /// `sqlx` 0.9 gives a connection back inside of an open one where a future of `begin` is
+    /// dropped before the answer. Such a transaction is rolled back.
     ///
-    /// The sessions of the pool must be `read committed`; the store checks one of them. Their other settings are the
-    /// pool's: without a `statement_timeout`, a statement that waits for a lock continues after its caller's time
-    /// limit. If the pool has to connect for a request, it must do so within the request timeout: `min_connections`
-    /// helps if a login takes longer than a third of a lease.
+    /// The sessions of the pool must be `read committed`; the store checks one of them. Their other
+    /// settings are the pool's: without a `statement_timeout`, a statement that waits for a lock
+    /// continues after its caller's time limit. If the pool has to connect for a request, it must
+    /// do so within the request timeout: `min_connections` helps if a login takes longer than a
+    /// third of a lease.
     pub fn from_pool(pool: PgPool) -> Self {
         Self::over(Connector::new(Origin::UserPool(pool)))
     }
@@ -199,107 +206,59 @@ impl PostgresBuilder {
     fn over(connector: Connector) -> Self {
         Self {
             connector,
-            namespace: "stanchion".to_owned(),
+            options: NetworkOptions::default(),
             schema: "stanchion".to_owned(),
             migrate: true,
             mutex: MutexMode::Lease,
             session_ttl: Duration::from_secs(10),
-            request_timeout: Duration::from_secs(2),
             retention: Retention {
                 tokens: Duration::from_secs(24 * 60 * 60),
                 state: Duration::from_secs(60 * 60),
             },
             connections: 2,
-            drain: Background::DRAIN,
-            slow_wait: SLOW_WAIT,
-            wrap: None,
         }
     }
 
-    /// For authors of stores: wraps the steps before the engine gets them, as `stanchion_conformance::faulty` does to
-    /// lose and double requests.
-    #[must_use]
-    pub fn with_steps(mut self, wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
-        self.wrap = Some(StepsWrap::new(wrap));
-        self
-    }
+    stanchion_core::network_options!();
 
-    /// Sets the namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
-    #[must_use]
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
-        self
-    }
-
-    /// Sets the schema that holds the tables and functions, 1 to 63 of `a-z 0-9 _`, beginning with a letter (default
-    /// `stanchion`). Nothing else may use this schema.
+    /// Sets the schema that holds the tables and functions, 1 to 63 of `a-z 0-9 _`, beginning with
+    /// a letter (default `stanchion`). Nothing else may use this schema.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
     }
 
-    /// Sets whether connecting makes the schema, or brings it up to date, if that is necessary (default: yes). If it
-    /// does not, an administrator runs [`schema_sql`](crate::schema_sql) before, and the role needs no right to change
-    /// a schema.
+    /// Sets whether connecting makes the schema, or brings it up to date, if that is necessary
+    /// (default: yes). If it does not, an administrator runs [`schema_sql`](crate::schema_sql)
+    /// before, and the role needs no right to change a schema.
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
         self
     }
 
-    /// Sets how mutexes are kept: [`MutexMode::Lease`] (the default) or [`MutexMode::Session`]. The mode belongs to the
-    /// namespace: the first store decides, and a store with the other mode is refused with `ConfigMismatch`.
+    /// Sets how mutexes are kept: [`MutexMode::Lease`] (the default) or [`MutexMode::Session`]. The
+    /// mode belongs to the namespace: the first store decides, and a store with the other mode is
+    /// refused with `ConfigMismatch`.
     #[must_use]
     pub fn mutex(mut self, mode: MutexMode) -> Self {
         self.mutex = mode;
         self
     }
 
-    /// Sets the TTL of all mutexes of this store in [`MutexMode::Session`], 100 ms to
-    /// 24 h (default 10 s). A mutex whose options ask for another TTL is `InvalidArgument`. A stopped or cut-off process loses its
-    /// mutexes within this time.
+    /// Sets the TTL of all mutexes of this store in [`MutexMode::Session`], 100 ms to 24 h (default
+    /// 10 s). A mutex whose options ask for another TTL is `InvalidArgument`. A stopped or cut-off
+    /// process loses its mutexes within this time.
     #[must_use]
     pub fn session_ttl(mut self, ttl: Duration) -> Self {
         self.session_ttl = ttl;
         self
     }
 
-    /// Sets the timeout of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is used
-    /// ([C17]).
-    ///
-    /// [C17]: stanchion_core::contract#c17
-    #[must_use]
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = timeout;
-        self
-    }
-
-    /// Sets how long the drop of the last thing of this store blocks its thread (default 250 ms, at most 1 min), until
-    /// what earlier drops queued is sent: releases, cancels, refunds ([C12]). Zero does not wait.
-    ///
-    /// A program that drops its store before it ends so leaves nothing held. The drop uses the engine's own thread and
-    /// connections. It blocks the worker of a runtime on which it happens: [`close`](stanchion_core::Store::close)
-    /// before avoids that.
-    ///
-    /// [C12]: stanchion_core::contract#c12
-    #[must_use]
-    pub fn drain(mut self, time: Duration) -> Self {
-        self.drain = time;
-        self
-    }
-
-    /// Sets from which length on a wait for a hold is told at `info`, with its name and how it ended, when it has (default 1 s). Any time
-    /// is legal: zero tells every acquisition, `Duration::MAX` none.
-    #[must_use]
-    pub fn slow_wait(mut self, time: Duration) -> Self {
-        self.slow_wait = time;
-        self
-    }
-
-    /// Sets how long the state of an idle name stays ([C25]): `tokens` for its fencing token (default 24 h), `state`
-    /// for the rest, like a semaphore's limit (default 1 h). Both are 1 s to 366 days. Rows are removed up to a minute
-    /// later, while any process is connected.
+    /// Sets how long the state of an idle name stays ([C25]): `tokens` for its fencing token
+    /// (default 24 h), `state` for the rest, like a semaphore's limit (default 1 h). Both are 1 s
+    /// to 366 days. Rows are removed up to a minute later, while any process is connected.
     ///
     /// [C25]: stanchion_core::contract#c25
     #[must_use]
@@ -308,9 +267,10 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets the number of connections for callers' requests, 1 to 4 (default 2). One runtime at a time has them; those of all
-    /// others together have as many. The engine has two more, and one for wake-ups while a caller waits. For a store [`from_pool`](Self::from_pool),
-    /// this is the number of the pool's connections that are used at once.
+    /// Sets the number of connections for callers' requests, 1 to 4 (default 2). One runtime at a
+    /// time has them; those of all others together have as many. The engine has two more, and one
+    /// for wake-ups while a caller waits. For a store [`from_pool`](Self::from_pool), this is the
+    /// number of the pool's connections that are used at once.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
@@ -326,8 +286,7 @@ impl PostgresBuilder {
         if let Origin::Own(addresses, _) = &self.connector.origin {
             addresses.check()?;
         }
-        check_namespace(&self.namespace)?;
-        check_times(self.request_timeout, &[self.retention.tokens, self.retention.state])?;
+        self.options.check(&[self.retention.tokens, self.retention.state])?;
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return refused("connections is between 1 and 4");
         }

@@ -3,7 +3,6 @@
 use stanchion_core::{Error, Result};
 use url::Url;
 
-use super::parameters::Parameters;
 use crate::address::unbracketed;
 
 /// The parameters that may be lists, one entry for each host.
@@ -19,13 +18,14 @@ pub(super) struct HostLists<'a> {
 }
 
 impl<'a> HostLists<'a> {
-    /// Reads the lists. `in_authority` is the number of hosts before the path.
+    /// Reads the lists of the client's parameters. `in_authority` is the number of hosts before the
+    /// path.
     ///
     /// # Errors
     /// `InvalidArgument` for lists that do not fit each other.
-    pub(super) fn of(in_authority: usize, parameters: &'a Parameters) -> Result<Self> {
+    pub(super) fn of(in_authority: usize, client: &'a [(String, String)]) -> Result<Self> {
         let refused = |detail: &'static str| Err(Error::invalid_argument(detail));
-        let list = |key: &str| parameters.client.iter().find(|(known, _)| known == key).map(|(_, list)| list);
+        let list = |key: &str| client.iter().find(|(known, _)| known == key).map(|(_, list)| list);
         let length = |key: &str| list(key).map(|list| list.split(',').count());
         let named = length("host").max(length("hostaddr"));
         if in_authority > 1 && named.is_some() {
@@ -41,7 +41,7 @@ impl<'a> HostLists<'a> {
         if hosts > 1 && LISTS.iter().any(has_gap) {
             return refused("a list of host, hostaddr or port has an empty entry");
         }
-        Ok(Self { client: &parameters.client, hosts, are_named: named.is_some() })
+        Ok(Self { client, hosts, are_named: named.is_some() })
     }
 
     /// Returns the client's parameters of one host, whose URL is `url`.
@@ -68,7 +68,7 @@ mod tests {
 
     use super::super::url::parse;
     use crate::PostgresBuilder;
-    use crate::address::{TargetSessionAttrs, address};
+    use crate::address::address;
 
     /// Returns the addresses of a URL.
     fn addresses(url: &str) -> Vec<String> {
@@ -144,7 +144,5 @@ mod tests {
             let connector = PostgresBuilder::new(url).unwrap().connector;
             assert_eq!(connector.must_take_writes(), must_take_writes, "{url}");
         }
-        let (_, parameters) = parse("postgres://h/?target_session_attrs=read-write").unwrap();
-        assert_eq!(parameters.target, Some(TargetSessionAttrs::ReadWrite));
     }
 }

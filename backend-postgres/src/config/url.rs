@@ -3,11 +3,12 @@
 use std::str::FromStr;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use stanchion_core::connect::{UrlParameters, UrlParts};
 use stanchion_core::{Error, ErrorKind, Result};
 use url::Url;
 
 use super::host_lists::HostLists;
-use super::parameters::Parameters;
+use super::parameters;
 
 /// The parameters that name the authority of the server's certificate.
 const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
@@ -15,37 +16,25 @@ const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 /// Parses a URL into connect options, one for each host, and the store's parameters.
 ///
 /// # Errors
-/// `InvalidArgument`, whose text contains no part of the URL that may be a password; `Unsupported` for TLS without its
-/// feature.
-pub(super) fn parse(text: &str) -> Result<(Vec<PgConnectOptions>, Parameters)> {
-    let scheme = text.split(':').next().unwrap_or_default().to_ascii_lowercase();
-    if !["postgres", "postgresql"].contains(&scheme.as_str()) {
-        return Err(Error::invalid_argument(
-            "the scheme of a Postgres URL is one of postgres://, postgresql://",
-        ));
-    }
-    let malformed = || Error::malformed_url(text);
-    let rest = text.get(scheme.len()..).and_then(|rest| rest.strip_prefix("://")).ok_or_else(malformed)?;
-    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let (userinfo, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-    let hosts: Vec<_> = hosts.split(',').collect();
-    if hosts.len() > 1 && hosts.contains(&"") {
-        return Err(malformed());
-    }
+/// `InvalidArgument`, whose text contains no part of the URL that may be a password; `Unsupported`
+/// for TLS without its feature.
+pub(super) fn parse(text: &str) -> Result<(Vec<PgConnectOptions>, UrlParameters)> {
+    let parts = UrlParts::read(text, "Postgres", &["postgres", "postgresql"])?;
+    let UrlParts { scheme, userinfo, path, query, .. } = &parts;
     let of_host = |host: &&str| {
-        // The errors of the parser and of the client are left out: they may quote a part of the URL.
-        let url = Url::parse(&format!("{scheme}://{userinfo}{host}{tail}")).map_err(|_| malformed())?;
-        // An `@` behind the host may be the end of a password that was not escaped.
-        let has_at = url.path().contains('@') || url.query().is_some_and(|query| query.contains('@'));
-        if url.fragment().is_some() || has_at { Err(malformed()) } else { Ok(url) }
+        // The errors of the parser and of the client are left out: they may quote a part of the
+        // URL.
+        Url::parse(&format!("{scheme}://{userinfo}{host}/{path}?{query}")).map_err(|_| parts.malformed())
     };
-    let urls = hosts.iter().map(of_host).collect::<Result<Vec<_>>>()?;
-    let parameters = Parameters::read(urls.first().ok_or_else(malformed)?)?;
-    let lists = HostLists::of(urls.len(), &parameters)?;
+    let urls = parts.hosts.iter().map(of_host).collect::<Result<Vec<_>>>()?;
+    let first = urls.first().ok_or_else(|| parts.malformed())?;
+    let mut parameters = UrlParameters::new(&parts, first.query_pairs());
+    let client = parameters::of_client(&mut parameters)?;
+    let lists = HostLists::of(urls.len(), &client)?;
     let of_host = |index: usize| {
-        let url = urls.get(index).or(urls.first()).ok_or_else(malformed)?;
+        let url = urls.get(index).unwrap_or(first);
         let client = lists.parameters(url, index);
-        options(url, &client).map_err(|error| error.unwrap_or_else(malformed))
+        options(url, &client).map_err(|error| error.unwrap_or_else(|| parts.malformed()))
     };
     Ok(((0..lists.hosts).map(of_host).collect::<Result<_>>()?, parameters))
 }
@@ -97,33 +86,33 @@ mod tests {
     use stanchion_core::MutexMode;
 
     use super::*;
+    use crate::PostgresBuilder;
 
     /// Parses the URL of one host.
-    fn one(url: &str) -> (PgConnectOptions, Parameters) {
-        let (mut options, parameters) = parse(url).unwrap();
+    fn one(url: &str) -> PgConnectOptions {
+        let (mut options, _) = parse(url).unwrap();
         assert_eq!(options.len(), 1, "{url}");
-        (options.remove(0), parameters)
+        options.remove(0)
     }
 
     fn kind(url: &str) -> Option<ErrorKind> {
-        parse(url).err().map(|error| error.kind())
+        PostgresBuilder::new(url).err().map(|error| error.kind())
     }
 
     #[test]
     fn the_url_of_a_server_is_understood() {
         let url = "POSTGRES://me:s%20cret@127.0.0.1:7000/my%20db?namespace=billing&schema=locks&migrate=off\
-                   &mutex=lease&session_ttl_ms=3000&request_timeout_ms=250&application_name=app&options=-c%20geqo%3Doff";
-        let (options, parameters) = one(url);
+                   &mutex=session&session_ttl_ms=3000&request_timeout_ms=250&application_name=app&options=-c%20geqo%3Doff";
+        let (options, builder) = (one(url), PostgresBuilder::new(url).unwrap());
         assert_eq!((options.get_host(), options.get_port()), ("127.0.0.1", 7000));
         assert_eq!((options.get_username(), options.get_database()), ("me", Some("my db")));
         assert_eq!(options.get_application_name(), Some("app"));
         assert_eq!(options.get_options(), Some("-c geqo=off"));
-        assert_eq!(parameters.namespace.as_deref(), Some("billing"));
-        assert_eq!(parameters.schema.as_deref(), Some("locks"));
-        assert_eq!((parameters.migrate, parameters.mutex), (Some(false), Some(MutexMode::Lease)));
-        assert_eq!(parameters.session_ttl, Some(Duration::from_secs(3)));
-        assert_eq!(parameters.request_timeout, Some(Duration::from_millis(250)));
-        let (options, _) = one("postgresql:///db?host=/run/postgres&user=me");
+        assert_eq!((builder.options.namespace.as_str(), builder.schema.as_str()), ("billing", "locks"));
+        assert_eq!((builder.migrate, builder.mutex), (false, MutexMode::Session));
+        assert_eq!(builder.session_ttl, Duration::from_secs(3));
+        assert_eq!(builder.options.request_timeout, Duration::from_millis(250));
+        let options = one("postgresql:///db?host=/run/postgres&user=me");
         assert!(options.get_socket().is_some_and(|socket| socket.ends_with("postgres")));
     }
 
@@ -165,7 +154,7 @@ mod tests {
         ] {
             assert_eq!(kind(url), Some(ErrorKind::InvalidArgument), "{url}");
         }
-        let error = parse("postgres://u:s3cret@h/?namespaze=a").err().unwrap();
+        let error = PostgresBuilder::new("postgres://u:s3cret@h/?namespaze=a").err().unwrap();
         assert!(error.to_string().contains("namespaze"), "{error}");
     }
 
@@ -211,7 +200,7 @@ mod tests {
         ) {
             let url = format!("{scheme}://u:{before}s3cret{after}@h{tail}");
             let mut texts = Vec::new();
-            match crate::PostgresBuilder::new(&url) {
+            match PostgresBuilder::new(&url) {
                 Ok(builder) => texts.push(format!("{builder:?}")),
                 Err(error) => {
                     texts.push(format!("{error} {error:?}"));
@@ -244,7 +233,7 @@ mod tests {
             "postgres://h/?password=s3cret&x=s3cret",
             "postgres://h/?password=s3cret&password=s3cret",
         ] {
-            let error = parse(url).err().unwrap_or_else(|| panic!("{url} is accepted"));
+            let error = PostgresBuilder::new(url).err().unwrap_or_else(|| panic!("{url} is accepted"));
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
         for url in [
@@ -253,7 +242,7 @@ mod tests {
             "postgres://u:s3cret@h,i:5433/",
             "postgres://u:a,s3cret@h,[::1]:5433/db?target_session_attrs=any",
         ] {
-            let builder = crate::PostgresBuilder::new(url).unwrap();
+            let builder = PostgresBuilder::new(url).unwrap();
             assert!(!format!("{builder:?} {builder:#?}").contains("s3cret"), "{builder:?}");
         }
     }

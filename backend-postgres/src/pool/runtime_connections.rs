@@ -1,14 +1,13 @@
 //! The connections of one runtime.
 
-use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{Instant, now};
+use stanchion_core::connect::Attempts;
 use stanchion_core::runtime::RuntimeMark;
 use tokio::sync::Semaphore;
 
-use super::attempt::{Attempt, AttemptState};
 use crate::user_connection::UserConnection;
 
 /// The connections of one runtime, which drives them.
@@ -17,8 +16,8 @@ pub(super) struct RuntimeConnections {
     /// Counts how many more connections may be in use.
     pub(super) permits: Semaphore,
     idle: Mutex<Vec<Idle>>,
-    /// Attempts to connect that no caller waits for at the moment.
-    attempts: Mutex<Vec<Attempt>>,
+    /// Each makes a connection, and says when; none if the server did not answer.
+    pub(super) attempts: Attempts<Option<(PgConnection, Instant)>>,
     runtime: RuntimeMark,
 }
 
@@ -37,7 +36,7 @@ pub(super) enum OpenConnection {
 impl RuntimeConnections {
     /// Makes at most `limit` connections of the runtime that this is called on.
     pub(super) fn new(limit: usize) -> Self {
-        let (idle, attempts) = (Mutex::default(), Mutex::default());
+        let (idle, attempts) = (Mutex::default(), Attempts::default());
         Self { limit, permits: Semaphore::new(limit), idle, attempts, runtime: RuntimeMark::leave() }
     }
 
@@ -55,22 +54,10 @@ impl RuntimeConnections {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn attempts(&self) -> MutexGuard<'_, Vec<Attempt>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes over the connections of attempts that ended while no caller waited for them.
-    pub(super) fn take_ended_attempts(&self) {
-        let mut attempts = self.attempts();
-        for attempt in mem::take(&mut *attempts) {
-            match attempt.state() {
-                AttemptState::UnderWay(attempt) => attempts.push(attempt),
-                AttemptState::Made(connection, since) => {
-                    self.idle().push(Idle { connection, since: Some(since) });
-                }
-                AttemptState::Failed => {}
-            }
-        }
+    pub(super) fn take_made(&self) {
+        let made = self.attempts.take_made().into_iter().flatten();
+        self.idle().extend(made.map(|(connection, since)| Idle { connection, since: Some(since) }));
     }
 
     /// Puts a connection back after the end of its request.

@@ -1,16 +1,16 @@
 //! Sends requests to a cluster: each to the node that holds its stripe at the moment.
 //!
-//! Each of the 16 stripes is in one slot, so that the routing is a table of 16 addresses. The client library's own cluster
-//! connection is not used. It sends a request whose reply was lost again, and returns the result of the last attempt only:
-//! a refusal of the second would hide that the first may have been executed (C3). Nor has it a connection that could block
-//! on one node.
+//! Each of the 16 stripes is in one slot, so that the routing is a table of 16 addresses. The
+//! client library's own cluster connection is not used. It sends a request whose reply was lost
+//! again, and returns the result of the last attempt only: a refusal of the second would hide that
+//! the first may have been executed (C3). Nor has it a connection that could block on one node.
 
+mod node_pools;
 mod slots;
 mod topology;
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -18,80 +18,31 @@ use redis::{RedisError, ServerErrorKind};
 use stanchion_core::clock::{Instant, now, sleep, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
 
+pub(crate) use self::node_pools::NodePools;
 pub(crate) use self::topology::Topology;
-use crate::access::{Access, Address};
+use crate::address::Address;
 use crate::error;
-use crate::keys::Keyspace;
-use crate::link::{Endpoint, Link};
 use crate::request::{Answered, Request};
 
-/// Minimum and maximum interval between two attempts of one request while the cluster finds a node for it.
+/// Minimum and maximum interval between two attempts of one request while the cluster finds a node
+/// for it.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(160);
 /// Maximum number of redirections in a row that are followed without a pause.
 const MAX_FOLLOWED: u32 = 3;
 
-/// One connection to each node that is asked, for all namespaces of a store.
-pub(crate) struct Nodes {
-    access: Access,
-    seeds: Vec<Address>,
-    timeout: Duration,
-    links: Mutex<HashMap<Address, Arc<Link>>>,
-    topologies: Mutex<Vec<Weak<Topology>>>,
-}
-
-impl Nodes {
-    /// Returns the number of open connections.
-    pub(crate) fn open_connections(&self) -> usize {
-        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.values().map(|link| link.open_connections()).sum()
-    }
-
-    /// `seeds` are some of the nodes.
-    pub(crate) fn new(access: Access, seeds: Vec<Address>, timeout: Duration) -> Arc<Self> {
-        let (links, topologies) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { access, seeds, timeout, links, topologies })
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// Returns the topology of another namespace, which knows nothing yet.
-    pub(crate) fn topology(&self, keyspace: &Keyspace) -> Arc<Topology> {
-        Arc::new(Topology::new(self.access.clone(), self.seeds.clone(), keyspace))
-    }
-
-    fn known(&self, address: &Address) -> Option<Arc<Link>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).get(address).map(Arc::clone)
-    }
-
-    /// Returns the connection to a node. Drops the connections to nodes that are not primaries any more.
-    fn link(&self, address: &Address) -> Arc<Link> {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = links.get(address) {
-            return Arc::clone(link);
-        }
-        let topologies = self.topologies.lock().unwrap_or_else(PoisonError::into_inner);
-        let topologies: Vec<_> = topologies.iter().filter_map(Weak::upgrade).collect();
-        links.retain(|address, _| topologies.iter().any(|topology| topology.holds_any(address)));
-        let link = Arc::new(Link::new(Endpoint::Server(self.access.at(address)), self.timeout));
-        links.insert(address.clone(), Arc::clone(&link));
-        link
-    }
-}
-
 /// The nodes of one namespace.
 pub(crate) struct Cluster {
     topology: Arc<Topology>,
-    nodes: Arc<Nodes>,
+    pools: Arc<NodePools>,
 }
 
 /// What to do after an answer or a failure that proves that nothing was executed.
 enum Next {
-    /// Ask the node that the stripe is now known to be on.
+    /// Ask the node that the stripe is on by the table as it is now.
     Follow,
-    /// Ask again after a pause and, if `read`, after reading from the nodes which of them holds what.
+    /// Ask again after a pause and, if `read`, after reading from the nodes which of them holds
+    /// what.
     Again { error: Error, read: bool },
 }
 
@@ -106,26 +57,25 @@ impl Next {
 }
 
 impl Cluster {
-    pub(crate) fn new(topology: Arc<Topology>, nodes: Arc<Nodes>) -> Self {
-        let mut topologies = nodes.topologies.lock().unwrap_or_else(PoisonError::into_inner);
-        topologies.retain(|other| other.strong_count() > 0);
-        topologies.push(Arc::downgrade(&topology));
-        drop(topologies);
-        Self { topology, nodes }
+    pub(crate) fn new(topology: Arc<Topology>, pools: Arc<NodePools>) -> Self {
+        pools.serve(&topology);
+        Self { topology, pools }
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        self.nodes.timeout()
+        self.pools.timeout()
     }
 
-    /// Sends a request to the node of a stripe. A request that was certainly not executed is sent again until `end`, to the
-    /// node that the cluster names. One that may have been executed is not.
+    /// Sends a request to the node of a stripe. A request that was certainly not executed is sent
+    /// again until `end`, to the node that the cluster names. One that may have been executed is
+    /// not.
     ///
     /// # Errors
     /// `Unavailable` if it was not executed, `Unknown` if it may have been.
     pub(crate) async fn send(&self, stripe: usize, request: Request<'_>, end: Instant) -> Result<Answered> {
         let (mut pause, mut followed) = (MIN_PAUSE, 0);
-        // An attempt that could hardly be answered in time would only make a certain refusal uncertain.
+        // An attempt that could hardly be answered in time would only make a certain refusal
+        // uncertain.
         let last_start = end - end.saturating_duration_since(now()) / 4;
         loop {
             let (owner, version) = self.topology.owner(stripe);
@@ -171,7 +121,7 @@ impl Cluster {
         request: Request<'_>,
         end: Instant,
     ) -> Result<std::result::Result<Answered, Next>> {
-        let answer = match self.link(owner).send(request, false, end).await {
+        let answer = match self.pools.pool(owner).send(request, false, end).await {
             Ok(answer) => answer,
             Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(Err(Next::read(error))),
             Err(error) => return Err(error),
@@ -208,7 +158,7 @@ impl Cluster {
         end: Instant,
     ) -> Result<std::result::Result<Answered, Next>> {
         let Some(to) = redirection(failed, owner) else { return Err(error::of_node(failed.clone())) };
-        match self.link(&to).send(request, true, end).await {
+        match self.pools.pool(&to).send(request, true, end).await {
             Ok(Ok(answered)) => Ok(Ok(answered)),
             // While the slot is moved, neither node has all keys.
             Ok(Err(failed)) if failed.is_cluster_error() => Ok(Err(Next::pause(error::of_node(failed)))),
@@ -229,19 +179,15 @@ impl Cluster {
     ) -> Result<Vec<(Address, Result<Answered>)>> {
         self.read(self.topology.owner(0).1).await?;
         let asked = self.topology.primaries().into_iter().map(async |address| {
-            let answer = self.link(&address).send(request, false, end).await;
+            let answer = self.pools.pool(&address).send(request, false, end).await;
             let answer = answer.and_then(|answer| answer.map_err(error::of_node));
             (address, answer)
         });
         Ok(join_all(asked).await)
     }
 
-    async fn read(&self, seen: u64) -> Result<()> {
-        self.topology.read(seen, &|node| self.nodes.known(node)).await
-    }
-
-    fn link(&self, address: &Address) -> Arc<Link> {
-        self.nodes.link(address)
+    async fn read(&self, version: u64) -> Result<()> {
+        self.topology.read(version, &|node| self.pools.existing(node)).await
     }
 }
 

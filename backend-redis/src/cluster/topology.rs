@@ -12,22 +12,23 @@ use stanchion_core::clock::{now, timeout, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
 
 use super::slots::slot;
-use crate::access::{Access, Address};
+use crate::address::Address;
+use crate::connector::{Connect, Connector};
 use crate::error;
 use crate::keys::{Keyspace, STRIPES};
-use crate::link::Link;
-use crate::request::{Request, exchange};
+use crate::pool::Pool;
+use crate::request::Request;
 
 /// Timeout of the question to one node.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeout of the other nodes, counted from the first answer.
 const OTHERS_TIMEOUT: Duration = Duration::from_millis(100);
-/// Number of nodes asked at once: without links to as many, nodes to which there is none are asked too.
+/// Number of nodes asked at once: if fewer have a pool, nodes without one are asked too.
 const MIN_ASKED: usize = 3;
 const MAX_ASKED: usize = 8;
 
-/// Finds the link to a node, if there is one.
-pub(crate) type FindLink<'a> = &'a (dyn Fn(&Address) -> Option<Arc<Link>> + Sync);
+/// Finds the pool of a node, if it has one.
+pub(crate) type FindPool<'a> = &'a (dyn Fn(&Address) -> Option<Arc<Pool>> + Sync);
 
 /// The first and last slot of a range, and the node that holds it.
 type Range = (u16, u16, Address);
@@ -44,7 +45,7 @@ struct Table {
 /// The nodes of the stripes.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    access: Access,
+    connector: Connector,
     seeds: Vec<Address>,
     slots: [u16; STRIPES],
     table: Mutex<Table>,
@@ -53,18 +54,18 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    pub(crate) fn new(access: Access, seeds: Vec<Address>, keyspace: &Keyspace) -> Self {
+    pub(crate) fn new(connector: Connector, seeds: Vec<Address>, keyspace: &Keyspace) -> Self {
         let slots = std::array::from_fn(|stripe| slot(&keyspace.tag(stripe)));
         let table = Table { owners: Default::default(), primaries: Vec::new(), version: 0 };
-        Self { access, seeds, slots, table: Mutex::new(table), reading: tokio::sync::Mutex::default() }
+        Self { connector, seeds, slots, table: Mutex::new(table), reading: tokio::sync::Mutex::default() }
     }
 
-    /// Returns how a node is reached.
-    pub(crate) fn access(&self, address: &Address) -> Access {
-        self.access.at(address)
+    /// Returns the connector to a node.
+    pub(crate) fn connector(&self, address: &Address) -> Connector {
+        self.connector.at(address)
     }
 
-    /// Returns the node of a stripe, if one is known, and the version of the table.
+    /// Returns the node of a stripe, if there is one, and the version of the table.
     pub(crate) fn owner(&self, stripe: usize) -> (Option<Address>, u64) {
         let table = self.table();
         (table.owners[stripe].clone(), table.version)
@@ -93,17 +94,18 @@ impl Topology {
         table.owners[stripe] = Some(to);
     }
 
-    /// Reads the table anew, unless another caller has done so since version `seen`. Nodes to which there is a link are
-    /// asked over it, and others only if there are too few of them.
+    /// Reads the table anew, unless another caller has done so since this version. Nodes that have
+    /// a pool are asked over it, and others only if there are too few of them.
     ///
     /// # Errors
-    /// The error of the last node that failed, if none answered; an error that no further attempt would mend comes first.
-    pub(crate) async fn read(&self, seen: u64, link: FindLink<'_>) -> Result<()> {
+    /// The error of the last node that failed, if none answered; an error that no further attempt
+    /// would mend comes first.
+    pub(crate) async fn read(&self, version: u64, find: FindPool<'_>) -> Result<()> {
         let _reading = self.reading.lock().await;
-        if self.table().version != seen {
+        if self.table().version != version {
             return Ok(());
         }
-        let views = self.ask(link).await?;
+        let views = self.ask(find).await?;
         let mut table = self.table();
         table.owners = std::array::from_fn(|stripe| majority(&views, self.slots[stripe]));
         table.primaries.clear();
@@ -116,20 +118,21 @@ impl Topology {
         Ok(())
     }
 
-    /// Returns what several nodes see: one of them may be cut off from the others without knowing it.
-    async fn ask(&self, link: FindLink<'_>) -> Result<Vec<Vec<Range>>> {
+    /// Returns what several nodes see: one of them may be cut off from the others without knowing
+    /// it.
+    async fn ask(&self, find: FindPool<'_>) -> Result<Vec<Vec<Range>>> {
         let mut nodes = self.primaries();
-        let known = self.seeds.iter().filter(|seed| !nodes.contains(seed)).cloned().collect::<Vec<_>>();
-        nodes.extend(known);
+        let seeds: Vec<_> = self.seeds.iter().filter(|seed| !nodes.contains(seed)).cloned().collect();
+        nodes.extend(seeds);
         // Starts with other nodes each time, where there are many.
         let first = usize::try_from(self.table().version).unwrap_or_default() % nodes.len().max(1);
         nodes.rotate_left(first);
-        let (linked, others): (Vec<_>, Vec<_>) =
-            nodes.into_iter().map(|node| (link(&node), node)).partition(|(link, _)| link.is_some());
-        let few = MIN_ASKED.saturating_sub(linked.len());
-        let (mut others, linked) = (others.into_iter(), linked.into_iter().take(MAX_ASKED));
+        let (pooled, others): (Vec<_>, Vec<_>) =
+            nodes.into_iter().map(|node| (find(&node), node)).partition(|(pool, _)| pool.is_some());
+        let few = MIN_ASKED.saturating_sub(pooled.len());
+        let (mut others, pooled) = (others.into_iter(), pooled.into_iter().take(MAX_ASKED));
         let mut asked: FuturesUnordered<_> =
-            linked.chain(others.by_ref().take(few)).map(|(link, node)| self.view(node, link)).collect();
+            pooled.chain(others.by_ref().take(few)).map(|(pool, node)| self.view(node, pool)).collect();
         let mut failed = Error::new(ErrorKind::Unavailable, "no node of the cluster is known");
         let mut views = Vec::new();
         while let Some(view) = asked.next().await {
@@ -141,7 +144,7 @@ impl Topology {
                 Err(error) if failed.kind().is_final() => drop(error),
                 Err(error) => failed = error,
             }
-            asked.extend(others.next().map(|(link, node)| self.view(node, link)));
+            asked.extend(others.next().map(|(pool, node)| self.view(node, pool)));
         }
         let end = now() + OTHERS_TIMEOUT;
         while let Ok(Some(view)) = timeout_at(end, asked.next()).await {
@@ -150,25 +153,24 @@ impl Topology {
         if views.is_empty() { Err(failed) } else { Ok(views) }
     }
 
-    fn view(&self, node: Address, link: Option<Arc<Link>>) -> BoxFuture<'_, Result<Vec<Range>>> {
-        Box::pin(self.ask_node(node, link))
+    fn view(&self, node: Address, pool: Option<Arc<Pool>>) -> BoxFuture<'_, Result<Vec<Range>>> {
+        Box::pin(self.ask_node(node, pool))
     }
 
-    async fn ask_node(&self, node: Address, link: Option<Arc<Link>>) -> Result<Vec<Range>> {
-        let access = self.access(&node);
+    async fn ask_node(&self, node: Address, pool: Option<Arc<Pool>>) -> Result<Vec<Range>> {
+        let connector = self.connector(&node);
         let mut slots = redis::cmd("CLUSTER");
         slots.arg("SLOTS");
-        let certain = |error| error::certain(error).at(&access.target());
-        let answer = match link {
-            Some(link) => {
-                let answer = link.send(Request::Command(&slots), false, now() + ANSWER_TIMEOUT).await;
+        let certain = |error| error::certain(error).at(&connector.target());
+        let answer = match pool {
+            Some(pool) => {
+                let answer = pool.send(Request::Command(&slots), false, now() + ANSWER_TIMEOUT).await;
                 answer.map_err(certain)?.map(|answered| answered.value)
             }
             None => {
-                let (mut connection, _) = access.connect().await?;
-                let asked = timeout(ANSWER_TIMEOUT, exchange(&mut connection, &[slots])).await;
-                let answers = asked.map_err(|_| access.unanswered())?;
-                answers.and_then(|mut answers| answers.pop().unwrap_or(Ok(Value::Nil)))
+                let mut connection = connector.connect().await?;
+                let asked = timeout(ANSWER_TIMEOUT, connection.ask(&slots)).await;
+                asked.map_err(|_| connector.unanswered())?
             }
         };
         let answer = answer.map_err(|error| certain(error::of_question(error)))?;
@@ -190,8 +192,9 @@ fn majority(views: &[Vec<Range>], slot: u16) -> Option<Address> {
     votes.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address.clone())
 }
 
-/// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, the primary, its replicas. A host that is null, empty or `?`,
-/// as the node itself does not know it, is the host of the node that was asked.
+/// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, the primary, its replicas. A host
+/// that is null, empty or `?`, as the node itself does not know it, is the host of the node that
+/// was asked.
 fn ranges(answer: Value, asked: &Address) -> Option<Vec<Range>> {
     let Value::Array(entries) = answer else { return None };
     let slot = |value: &Value| match value {

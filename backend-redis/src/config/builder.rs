@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use redis::Client;
 use redis::aio::ConnectionLike;
-use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
-use stanchion_core::observe::events::SLOW_WAIT;
-use stanchion_core::{Credentials, CredentialsProvider, Error, Result, check_times};
+use stanchion_core::connect::NetworkOptions;
+use stanchion_core::{Credentials, CredentialsProvider, Error, Result};
 
-use super::deployment::Deployment;
+use super::connectors::Connectors;
 use super::url;
-use crate::access::Access;
-use crate::client::ClientSettings;
+use crate::connector::{Connector, ConnectorSettings};
 use crate::durability::Durability;
 use crate::keys::Keyspace;
 use crate::user_connection::UserConnection;
@@ -19,13 +17,12 @@ use crate::user_connection::UserConnection;
 /// Maximum of `replicas`; no primary has more.
 const MAX_REPLICAS: u32 = 1_000;
 
-/// Builds a [`RedisStore`](crate::RedisStore). It does no I/O before [`connect`](Self::connect), except that it reads the
-/// file that `ca` in a URL names.
+/// Builds a [`RedisStore`](crate::RedisStore). It does no I/O before [`connect`](Self::connect),
+/// except that it reads the file that `ca` in a URL names.
 #[derive(Clone, Debug)]
 pub struct RedisBuilder {
-    pub(crate) deployment: Deployment,
-    pub(crate) namespace: String,
-    pub(crate) request_timeout: Duration,
+    pub(crate) connectors: Connectors,
+    pub(crate) options: NetworkOptions,
     /// `None`: half of that of a request, 1 s at least.
     pub(crate) connect_timeout: Option<Duration>,
     /// How long the state of an idle name stays ([C25]).
@@ -33,11 +30,8 @@ pub struct RedisBuilder {
     /// [C25]: stanchion_core::contract#c25
     pub(crate) retention: Duration,
     pub(crate) durability: Durability,
-    pub(crate) drain: Duration,
-    pub(crate) slow_wait: Duration,
     pub(crate) accept_eviction: bool,
-    pub(crate) client: ClientSettings,
-    pub(crate) wrap: Option<StepsWrap>,
+    pub(crate) settings: ConnectorSettings,
 }
 
 impl RedisBuilder {
@@ -50,7 +44,8 @@ impl RedisBuilder {
     /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]` | a cluster, from any of its nodes |
     /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DATABASE]` | the primary that the sentinels at these hosts announce; the credentials are for the servers |
     ///
-    /// With `rediss` in place of `redis` the servers and sentinels speak TLS, and their certificates are verified.
+    /// With `rediss` in place of `redis` the servers and sentinels speak TLS, and their
+    /// certificates are verified.
     ///
     /// | parameter | meaning |
     /// | --- | --- |
@@ -68,30 +63,33 @@ impl RedisBuilder {
     /// | `sentinel_user`, `sentinel_password` | the credentials for the sentinels (Sentinel only) |
     ///
     /// # Errors
-    /// `InvalidArgument` for a URL that does not parse, an unknown parameter, or a file without certificates;
-    /// `Unsupported` for TLS without the Cargo feature `tls`.
+    /// `InvalidArgument` for a URL that does not parse, an unknown parameter, or a file without
+    /// certificates; `Unsupported` for TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
-        let (deployment, parameters) = url::parse(url)?;
-        let mut builder = Self::over(deployment);
-        builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
-        builder.request_timeout = parameters.request_timeout.unwrap_or(builder.request_timeout);
-        builder.connect_timeout = parameters.connect_timeout;
-        builder.client.name = parameters.client_name;
-        builder.client.is_resp2 = parameters.is_resp2.unwrap_or_default();
+        let (connectors, mut parameters) = url::parse(url)?;
+        let mut builder = Self::over(connectors);
+        builder.options = NetworkOptions::of_url(&mut parameters)?;
+        builder.connect_timeout = parameters.milliseconds("connect_timeout_ms")?;
+        builder.settings.name = parameters.text("client_name")?;
+        let protocols = [("resp2", true), ("resp3", false)];
+        builder.settings.is_resp2 = parameters.one_of("protocol", &protocols)?.unwrap_or_default();
         builder.durability = Durability {
-            replicas: parameters.replicas.unwrap_or_default(),
-            fsync: parameters.fsync.unwrap_or_default(),
-            renewals: parameters.confirm_renewals.unwrap_or_default(),
+            replicas: parameters.number("replicas")?.unwrap_or_default(),
+            fsync: parameters.switch("fsync")?.unwrap_or_default(),
+            renewals: parameters.switch("confirm_renewals")?.unwrap_or_default(),
         };
+        parameters.end()?;
         builder.check()?;
         Ok(builder)
     }
 
-    /// Makes a builder from a connection of the user: a `MultiplexedConnection`, a `ConnectionManager`, or another type of
-    /// the client library that can be cloned, in either version of the protocol. The connection must not block or subscribe.
+    /// Makes a builder from a connection of the user: a `MultiplexedConnection`, a
+    /// `ConnectionManager`, or another type of the client library that can be cloned, in either
+    /// version of the protocol. The connection must not block or subscribe.
     ///
-    /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection, too. Then the runtime
-    /// of the engine does not help them while the runtime that drives the connection is blocked ([C13]).
+    /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection,
+    /// too. Then the runtime of the engine does not help them while the runtime that drives the
+    /// connection is blocked ([C13]).
     ///
     /// # Examples
     /// ```no_run
@@ -111,99 +109,87 @@ impl RedisBuilder {
     ///
     /// [C13]: stanchion_core::contract#c13
     pub fn from_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
-        Self::over(Deployment::UserConnection {
+        Self::over(Connectors::UserConnection {
             connection: UserConnection::new(connection, false),
             wake: None,
         })
     }
 
-    /// Makes a builder from a `ClusterConnection` of the user; otherwise as [`from_connection`](Self::from_connection).
+    /// Makes a builder from a `ClusterConnection` of the user; otherwise as
+    /// [`from_connection`](Self::from_connection).
     ///
-    /// Such a connection sends requests again by itself, so that its refusals are not certain. Where a store made from a URL
-    /// reports `Unavailable`, this one reports `Unknown`. [`replicas`](Self::replicas) and [`fsync`](Self::fsync) are not offered.
+    /// Such a connection sends requests again by itself, so that its refusals are not certain.
+    /// Where a store made from a URL reports `Unavailable`, this one reports `Unknown`.
+    /// [`replicas`](Self::replicas) and [`fsync`](Self::fsync) are not offered.
     pub fn from_cluster_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
-        Self::over(Deployment::UserConnection {
+        Self::over(Connectors::UserConnection {
             connection: UserConnection::new(connection, true),
             wake: None,
         })
     }
 
-    fn over(deployment: Deployment) -> Self {
+    fn over(connectors: Connectors) -> Self {
         Self {
-            deployment,
-            namespace: "stanchion".to_owned(),
-            request_timeout: Duration::from_secs(2),
+            connectors,
+            options: NetworkOptions::default(),
             connect_timeout: None,
             retention: Duration::from_secs(60 * 60),
             durability: Durability::default(),
-            drain: Background::DRAIN,
-            slow_wait: SLOW_WAIT,
             accept_eviction: false,
-            client: ClientSettings::default(),
-            wrap: None,
+            settings: ConnectorSettings::default(),
         }
     }
 
-    /// Sets a client beside a user's connection: it makes the connections for wake-ups, renewals and releases. The
-    /// client has to lead to the same database, which is checked; for a cluster, it may lead to any node. Without a
-    /// client, waiters proceed by the poll floor and `capabilities().wake_ups` is `false` ([C14]).
+    /// Sets a client beside a user's connection: it makes the connections for wake-ups, renewals
+    /// and releases. The client has to lead to the same database, which is checked; for a cluster,
+    /// it may lead to any node. Without a client, waiters proceed by the poll floor and
+    /// `capabilities().wake_ups` is `false` ([C14]).
     ///
     /// [C14]: stanchion_core::contract#c14
     #[must_use]
     pub fn wake_client(mut self, client: Client) -> Self {
-        if let Deployment::UserConnection { wake, .. } = &mut self.deployment {
-            *wake = Some(Access::new(client.get_connection_info().clone()));
+        if let Connectors::UserConnection { wake, .. } = &mut self.connectors {
+            *wake = Some(Connector::new(client.get_connection_info().clone()));
         }
         self
     }
 
-    /// Sets the namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
-    #[must_use]
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
-        self
-    }
+    stanchion_core::network_options!();
 
-    /// Sets the time limit of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is the
-    /// limit ([C17]).
-    ///
-    /// [C17]: stanchion_core::contract#c17
-    #[must_use]
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = timeout;
-        self
-    }
-
-    /// Sets the time limit of one attempt to connect, login included: 1 ms to 1 h (default half of the
-    /// [`request_timeout`](Self::request_timeout), 1 s at least). [`connect`](Self::connect) waits for its first answer for the
-    /// longer of the two. A later request does not wait longer than its own time limit, but the attempt goes on, and the next
-    /// request finds its connection. A user's connection is made by the user.
+    /// Sets the time limit of one attempt to connect, login included: 1 ms to 1 h (default half of
+    /// the [`request_timeout`](Self::request_timeout), 1 s at least). [`connect`](Self::connect)
+    /// waits for its first answer for the longer of the two. A later request does not wait longer
+    /// than its own time limit, but the attempt goes on, and the next request finds its connection.
+    /// A user's connection is made by the user.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
         self
     }
 
-    /// Sets the name of the store's connections in `CLIENT LIST`: 1 to 64 printable ASCII characters without spaces (default
-    /// none). A user without the right to `CLIENT SETNAME` has none.
+    /// Sets the name of the store's connections in `CLIENT LIST`: 1 to 64 printable ASCII
+    /// characters without spaces (default none). A user without the right to `CLIENT SETNAME` has
+    /// none.
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.client.name = Some(name.into());
+        self.settings.name = Some(name.into());
         self
     }
 
-    /// Sets after what time without traffic TCP probes the other side, 1 s to 1 h (default: not). It keeps a connection from
-    /// being dropped by what is in between; a server that does not answer is noticed by its requests.
+    /// Sets after what time without traffic TCP probes the other side, 1 s to 1 h (default: not).
+    /// It keeps a connection from being dropped by what is in between; a server that does not
+    /// answer is noticed by its requests.
     #[must_use]
     pub fn keepalive(mut self, time: Duration) -> Self {
-        self.client.keepalive = Some(time);
+        self.settings.keepalive = Some(time);
         self
     }
 
-    /// Sets what gives the credentials, which is asked before each connection is made: for passwords and tokens that change.
-    /// They replace those of the URL, also for a [`wake_client`](Self::wake_client); sentinels have their own. While it
-    /// fails, calls get `Unavailable`. It has the time of [`connect_timeout`](Self::connect_timeout), and runs on the runtime
-    /// that connects.
+    /// Sets what gives the credentials, which is asked before each connection is made: for
+    /// passwords and tokens that change. They replace those of the URL, also for a
+    /// [`wake_client`](Self::wake_client); sentinels have their own. While it fails, calls get
+    /// `Unavailable`. It has the time of [`connect_timeout`](Self::connect_timeout), and runs on
+    /// the runtime that connects.
     ///
     /// # Examples
     /// ```no_run
@@ -223,13 +209,13 @@ impl RedisBuilder {
             + Send
             + 'static,
     {
-        self.client.provider = Some(CredentialsProvider::new(provide));
+        self.settings.provider = Some(CredentialsProvider::new(provide));
         self
     }
 
-    /// Accepts servers that evict keys, for limiters alone: an evicted limiter is a full bucket again. The store then refuses
-    /// mutexes, semaphores, wait groups and Bloom filters with `Unsupported` (default: such a server is refused with
-    /// `UnsafeStore`, [C22]).
+    /// Accepts servers that evict keys, for limiters alone: an evicted limiter is a full bucket
+    /// again. The store then refuses mutexes, semaphores, wait groups and Bloom filters with
+    /// `Unsupported` (default: such a server is refused with `UnsafeStore`, [C22]).
     ///
     /// [C22]: stanchion_core::contract#c22
     #[must_use]
@@ -241,34 +227,13 @@ impl RedisBuilder {
     /// Returns the time limit of an attempt to connect.
     pub(crate) fn time_to_connect(&self) -> Duration {
         // Shorter than a request: an attempt that met an outage must not hold up the later ones.
-        self.connect_timeout.unwrap_or_else(|| (self.request_timeout / 2).max(Duration::from_secs(1)))
+        self.connect_timeout.unwrap_or_else(|| (self.options.request_timeout / 2).max(Duration::from_secs(1)))
     }
 
-    /// Sets how long the drop of the last thing of this store blocks its thread (default 250 ms, at most 1 min), until
-    /// what earlier drops queued is sent: releases, cancels, refunds ([C12]). Zero does not wait.
-    ///
-    /// A program that drops its store before it ends so leaves nothing held. The drop uses the engine's own thread and
-    /// connections. It blocks the worker of a runtime on which it happens: [`close`](stanchion_core::Store::close)
-    /// before avoids that.
-    ///
-    /// [C12]: stanchion_core::contract#c12
-    #[must_use]
-    pub fn drain(mut self, time: Duration) -> Self {
-        self.drain = time;
-        self
-    }
-
-    /// Sets from which length on a wait for a hold is told at `info`, with its name and how it ended, when it has (default 1 s). Any time
-    /// is legal: zero tells every acquisition, `Duration::MAX` none.
-    #[must_use]
-    pub fn slow_wait(mut self, time: Duration) -> Self {
-        self.slow_wait = time;
-        self
-    }
-
-    /// Sets how long the state of an idle name stays ([C25]), such as the limit of a semaphore or the last outcomes of a wait
-    /// group: 1 s to 366 days (default 1 h). Its keys disappear later by at most an eighth of that. A mutex has no state
-    /// while it is free, and fencing tokens need none: the largest token of each of the 16 stripes stays for good.
+    /// Sets how long the state of an idle name stays ([C25]), such as the limit of a semaphore or
+    /// the last outcomes of a wait group: 1 s to 366 days (default 1 h). Its keys disappear later
+    /// by at most an eighth of that. A mutex has no state while it is free, and fencing tokens need
+    /// none: the largest token of each of the 16 stripes stays for good.
     ///
     /// [C25]: stanchion_core::contract#c25
     #[must_use]
@@ -277,58 +242,57 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets how many replicas have to acknowledge a grant, by `WAIT`, before it is handed out (default 0, at most 1000). If
-    /// too few do so within a third of the time limit of the request, the grant is undone and the call gets `Unavailable`.
+    /// Sets how many replicas have to acknowledge a grant, by `WAIT`, before it is handed out
+    /// (default 0, at most 1000). If too few do so within a third of the time limit of the request,
+    /// the grant is undone and the call gets `Unavailable`.
     ///
-    /// This only makes it less likely that a failover forgets a grant. Releases do not wait, and renewals only if
-    /// [`confirm_renewals`](Self::confirm_renewals) says so. A replica that has not acknowledged can be promoted, and a replica
-    /// that has acknowledged can lose the grant in a restart. This is not consensus; fencing tokens keep growing through all of
-    /// these. Each grant takes a round trip to the replicas, on a connection of its own: other requests do not wait for it.
+    /// This only makes it less likely that a failover forgets a grant. Releases do not wait, and
+    /// renewals only if [`confirm_renewals`](Self::confirm_renewals) says so. A replica that has
+    /// not acknowledged can be promoted, and a replica that has acknowledged can lose the grant in
+    /// a restart. This is not consensus; fencing tokens keep growing through all of these. Each
+    /// grant takes a round trip to the replicas, on a connection of its own: other requests do not
+    /// wait for it.
     #[must_use]
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.durability.replicas = replicas;
         self
     }
 
-    /// Sets whether a grant is handed out only once the append-only file of the server has it on disk, by `WAITAOF` (Redis
-    /// 7.2; default no), with [`replicas`](Self::replicas) also that of so many replicas. Otherwise as there. Connecting
-    /// refuses a server without such a file with `UnsafeStore`.
+    /// Sets whether a grant is handed out only once the append-only file of the server has it on
+    /// disk, by `WAITAOF` (Redis 7.2; default no), with [`replicas`](Self::replicas) also that of
+    /// so many replicas. Otherwise as there. Connecting refuses a server without such a file with
+    /// `UnsafeStore`.
     ///
-    /// With `appendfsync always` the server has written before it answers, and this adds nothing but for replicas. With
-    /// `everysec` a grant takes a second or more, and the requests that wait so follow one another on their connection: the
-    /// [`request_timeout`](Self::request_timeout), a third of which is for this, has to be 6 s at least, the leases three times
-    /// as long, and locks few.
+    /// With `appendfsync always` the server has written before it answers, and this adds nothing
+    /// but for replicas. With `everysec` a grant takes a second or more, and the requests that wait
+    /// so follow one another on their connection: the [`request_timeout`](Self::request_timeout), a
+    /// third of which is for this, has to be 6 s at least, the leases three times as long, and
+    /// locks few.
     #[must_use]
     pub fn fsync(mut self, fsync: bool) -> Self {
         self.durability.fsync = fsync;
         self
     }
 
-    /// Sets whether renewals wait for what grants wait for, [`replicas`](Self::replicas) or [`fsync`](Self::fsync) (default
-    /// no). One that too little keeps counts as not made, and is made again until the deadline of the hold: while the replicas
-    /// are away, holds are lost. Without this, the hold of a long task is in a replica that is promoted as it was granted or as
-    /// some later renewal left it.
+    /// Sets whether renewals wait for what grants wait for, [`replicas`](Self::replicas) or
+    /// [`fsync`](Self::fsync) (default no). One that too little keeps counts as not made, and is
+    /// made again until the deadline of the hold: while the replicas are away, holds are lost.
+    /// Without this, the hold of a long task is in a replica that is promoted as it was granted or
+    /// as some later renewal left it.
     #[must_use]
     pub fn confirm_renewals(mut self, confirm: bool) -> Self {
         self.durability.renewals = confirm;
         self
     }
 
-    /// Wraps the steps before the engine uses them. This is for authors of stores: `stanchion_conformance::faulty` does it to
-    /// lose and double requests.
-    #[must_use]
-    pub fn with_steps(mut self, wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
-        self.wrap = Some(StepsWrap::new(wrap));
-        self
-    }
-
     /// Checks the options.
     ///
     /// # Errors
-    /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
+    /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's
+    /// connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
-        check_times(self.request_timeout, &[self.retention])?;
-        self.client.check()?;
+        self.options.check(&[self.retention])?;
+        self.settings.check()?;
         let hour = Duration::from_secs(60 * 60);
         if !(Duration::from_millis(1)..=hour).contains(&self.time_to_connect()) {
             return Err(Error::invalid_argument("connect_timeout is between 1 ms and 1 h"));
@@ -337,12 +301,12 @@ impl RedisBuilder {
             return Err(Error::invalid_argument("replicas is at most 1000"));
         }
         if self.durability.waits()
-            && matches!(&self.deployment, Deployment::UserConnection { connection, .. } if connection.is_cluster)
+            && matches!(&self.connectors, Connectors::UserConnection { connection, .. } if connection.is_cluster)
         {
             let detail = "replicas and fsync are not offered over a cluster connection: make the store from the cluster's URL";
             return Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail));
         }
-        Keyspace::new(&self.namespace)
+        Keyspace::new(&self.options.namespace)
     }
 }
 

@@ -1,10 +1,9 @@
 //! The settings of a store: its URL and its builder.
 
 mod builder;
-mod deployment;
-mod parameters;
+mod connectors;
 mod tls;
 mod url;
 
 pub use self::builder::RedisBuilder;
-pub(crate) use self::deployment::{Connections, Deployment, Routes};
+pub(crate) use self::connectors::Connectors;

@@ -1,22 +1,36 @@
 //! TLS. The certificate and the name of the server are always verified.
 
 use redis::ConnectionInfo;
+use stanchion_core::connect::UrlParameters;
 use stanchion_core::{Error, Result};
 
 /// The paths of PEM files.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TlsFiles {
+#[derive(Debug)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS reads the files"))]
+pub(super) struct TlsFiles {
     /// The authorities to trust in place of Mozilla's.
-    pub(super) ca: Option<String>,
+    ca: Option<String>,
     /// The client's certificate and its key, for a server that asks for them.
-    pub(super) cert: Option<String>,
-    pub(super) key: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
+}
+
+impl TlsFiles {
+    /// Takes them off a URL.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if one is given twice.
+    pub(super) fn of_url(parameters: &mut UrlParameters) -> Result<Self> {
+        let mut text = |key| parameters.text(key);
+        Ok(Self { ca: text("ca")?, cert: text("cert")?, key: text("key")? })
+    }
 }
 
 /// Returns the same address with TLS.
 ///
 /// # Errors
-/// `InvalidArgument` for a file that cannot be read or has not what it should, and for a certificate without a key.
+/// `InvalidArgument` for a file that cannot be read or has not what it should, and for a
+/// certificate without a key.
 #[cfg(feature = "tls")]
 pub(super) fn secured(info: ConnectionInfo, files: &TlsFiles) -> Result<ConnectionInfo> {
     use redis::{Client, ClientTlsConfig, ConnectionAddr, TlsCertificates};

@@ -1,96 +1,67 @@
-//! Reads a URL into a deployment.
-
-use std::sync::Arc;
+//! Reads a URL into connectors.
 
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use stanchion_core::connect::{UrlParameters, UrlParts};
 use stanchion_core::{Error, Result};
 use url::Url;
 
-use super::deployment::Deployment;
-use super::parameters::Parameters;
+use super::connectors::Connectors;
 use super::tls::{self, TlsFiles};
-use crate::access::{Access, Address};
-use crate::sentinel::Sentinels;
+use crate::address::Address;
+use crate::connector::Connector;
 
-const SCHEMES: &str = "redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, redis+sentinel://, \
-                       rediss+sentinel://";
+const SCHEMES: [&str; 7] =
+    ["redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"];
 const SENTINEL_PORT: u16 = 26_379;
 const NO_DATABASE: &str = "the path of a Redis URL is not the number of a database, as in redis://HOST/0";
 const NO_SOCKET: &str = "a socket's URL has a path, no host, and maybe a database: redis+unix:///PATH?db=0";
 
-/// The parts of a URL, not decoded.
-struct Parts<'a> {
-    url: &'a str,
-    /// User, password and the `@`, if there are any.
-    userinfo: &'a str,
-    hosts: Vec<&'a str>,
-    /// The path, without its leading slash.
-    path: &'a str,
-    query: &'a str,
-}
+/// The parts of a URL.
+struct Parts<'a>(UrlParts<'a>);
 
-/// Reads a URL.
+/// Reads a URL. Returns also the parameters that are not about its servers.
 ///
 /// # Errors
-/// `InvalidArgument`, without any part of the URL that may be a password; `Unsupported` for TLS without its feature.
-pub(super) fn parse(url: &str) -> Result<(Deployment, Parameters)> {
-    let (scheme, rest) = url.split_once("://").unwrap_or((url.split(':').next().unwrap_or(url), ""));
-    let scheme = scheme.to_ascii_lowercase();
-    let kind = match scheme.as_str() {
-        "redis" | "rediss" => "server",
-        "redis+unix" => "socket",
-        "redis+cluster" | "rediss+cluster" => "cluster",
-        "redis+sentinel" | "rediss+sentinel" => "sentinel",
-        _ => return Err(Error::invalid_argument(format!("the scheme of a Redis URL is one of {SCHEMES}"))),
+/// `InvalidArgument`, without any part of the URL that may be a password; `Unsupported` for TLS
+/// without its feature.
+pub(super) fn parse(url: &str) -> Result<(Connectors, UrlParameters)> {
+    let parts = Parts(UrlParts::read(url, "Redis", &SCHEMES)?);
+    let query = format!("redis://h/?{}", parts.0.query);
+    let query = Url::parse(&query).map_err(|_| parts.0.malformed())?;
+    let mut parameters = UrlParameters::new(&parts.0, query.query_pairs());
+    let (secure, kind) = match parts.0.scheme.split_once('+') {
+        Some((scheme, kind)) => (scheme == "rediss", kind),
+        None => (parts.0.scheme == "rediss", "server"),
     };
-    let parts = Parts::of(url, rest);
-    // An `@` behind the host may be the end of a password that was not escaped.
-    let has_at = parts.query.contains('@') || (kind != "socket" && parts.path.contains('@'));
-    if rest.is_empty() || rest.contains('#') || has_at {
-        return Err(parts.malformed());
-    }
-    let query = Url::parse(&format!("redis://h/?{}", parts.query)).map_err(|_| parts.malformed())?;
-    let parameters = Parameters::read(&scheme, &query)?;
-    let tls = scheme.starts_with("rediss").then_some(&parameters.tls);
-    let deployment = match kind {
+    let tls = if secure { Some(TlsFiles::of_url(&mut parameters)?) } else { None };
+    let tls = tls.as_ref();
+    let connectors = match kind {
         "server" => {
-            let access = parts.server(tls)?;
-            Deployment::Server(match &parameters.server_name {
-                Some(name) => access.certified_as(name)?,
-                None => access,
+            let connector = parts.server(tls)?;
+            let name = if secure { parameters.text("server_name")? } else { None };
+            Connectors::Server(match name {
+                Some(name) => connector.certified_as(&name)?,
+                None => connector,
             })
         }
-        "socket" => Deployment::Server(parts.socket(&parameters)?),
+        "unix" => Connectors::Server(parts.socket(&mut parameters)?),
         "cluster" => parts.cluster(tls)?,
-        _ => Deployment::Sentinel(Arc::new(parts.sentinels(tls, &parameters)?)),
+        _ => parts.sentinels(tls, &mut parameters)?,
     };
-    Ok((deployment, parameters))
+    Ok((connectors, parameters))
 }
 
-impl<'a> Parts<'a> {
-    /// Takes a URL apart; `rest` is its text behind the scheme and the slashes.
-    fn of(url: &'a str, rest: &'a str) -> Self {
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let at = authority.rfind('@').map_or(0, |at| at + 1);
-        let (userinfo, hosts) = authority.split_at(at);
-        Self { url, userinfo, hosts: hosts.split(',').collect(), path, query }
-    }
-
-    fn malformed(&self) -> Error {
-        Error::malformed_url(self.url)
-    }
-
+impl Parts<'_> {
     /// Returns how one of the hosts is reached. `tls` is `Some` for TLS.
     fn host(&self, host: &str, path: &str, tls: Option<&TlsFiles>) -> Result<ConnectionInfo> {
         if host.is_empty() {
-            return Err(self.malformed());
+            return Err(self.0.malformed());
         }
         // The parser's and the client's errors are left out: they may quote a part of the URL.
-        let url = format!("redis://{}{host}/{path}", self.userinfo);
-        let url = Url::parse(&url).map_err(|_| self.malformed())?;
+        let url = format!("redis://{}{host}/{path}", self.0.userinfo);
+        let url = Url::parse(&url).map_err(|_| self.0.malformed())?;
         let info = url.into_connection_info().map_err(|_| {
-            if is_database(path) { self.malformed() } else { Error::invalid_argument(NO_DATABASE) }
+            if is_database(path) { self.0.malformed() } else { Error::invalid_argument(NO_DATABASE) }
         })?;
         match tls {
             Some(files) => tls::secured(info, files),
@@ -98,62 +69,63 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn server(&self, tls: Option<&TlsFiles>) -> Result<Access> {
-        match self.hosts.as_slice() {
-            [host] => Ok(Access::new(self.host(host, self.path, tls)?)),
+    fn server(&self, tls: Option<&TlsFiles>) -> Result<Connector> {
+        match self.0.hosts.as_slice() {
+            [host] => Ok(Connector::new(self.host(host, self.0.path, tls)?)),
             _ => Err(Error::invalid_argument(
                 "several hosts are for redis+cluster:// and redis+sentinel:// only",
             )),
         }
     }
 
-    fn socket(&self, parameters: &Parameters) -> Result<Access> {
+    fn socket(&self, parameters: &mut UrlParameters) -> Result<Connector> {
         let malformed = || Error::invalid_argument(NO_SOCKET);
-        if !self.userinfo.is_empty() || self.hosts != [""] || self.path.is_empty() {
+        if !self.0.userinfo.is_empty() || self.0.hosts != [""] || self.0.path.is_empty() {
             return Err(malformed());
         }
-        let mut url = Url::parse(&format!("redis+unix:///{}", self.path)).map_err(|_| malformed())?;
-        if !parameters.socket.is_empty() {
-            url.query_pairs_mut().extend_pairs(&parameters.socket);
+        let mut url = Url::parse(&format!("redis+unix:///{}", self.0.path)).map_err(|_| malformed())?;
+        let client = parameters.take_all(|key| ["db", "user", "pass"].contains(&key), |_| false)?;
+        if !client.is_empty() {
+            url.query_pairs_mut().extend_pairs(client);
         }
-        Ok(Access::new(url.into_connection_info().map_err(|_| malformed())?))
+        Ok(Connector::new(url.into_connection_info().map_err(|_| malformed())?))
     }
 
-    fn cluster(&self, tls: Option<&TlsFiles>) -> Result<Deployment> {
-        if !["", "0"].contains(&self.path) {
+    fn cluster(&self, tls: Option<&TlsFiles>) -> Result<Connectors> {
+        if !["", "0"].contains(&self.0.path) {
             return Err(Error::invalid_argument("a cluster has no database but 0"));
         }
-        let nodes = self.hosts.iter().map(|host| Ok(Access::new(self.host(host, "", tls)?)));
+        let nodes = self.0.hosts.iter().map(|host| Ok(Connector::new(self.host(host, "", tls)?)));
         let nodes = nodes.collect::<Result<Vec<_>>>()?;
-        let seeds: Vec<Address> = nodes.iter().filter_map(Access::address).collect();
-        let access = nodes.into_iter().next().ok_or_else(|| self.malformed())?;
-        Ok(Deployment::Cluster { access, seeds })
+        let seeds: Vec<Address> = nodes.iter().filter_map(Connector::address).collect();
+        let connector = nodes.into_iter().next().ok_or_else(|| self.0.malformed())?;
+        Ok(Connectors::Cluster { connector, seeds })
     }
 
-    fn sentinels(&self, tls: Option<&TlsFiles>, parameters: &Parameters) -> Result<Sentinels> {
-        let (service, database) = self.path.split_once('/').unwrap_or((self.path, ""));
+    fn sentinels(&self, tls: Option<&TlsFiles>, parameters: &mut UrlParameters) -> Result<Connectors> {
+        let (service, database) = self.0.path.split_once('/').unwrap_or((self.0.path, ""));
         let service = decoded(service).filter(|service| !service.is_empty()).ok_or_else(|| {
             Error::invalid_argument("a Sentinel URL names the service: redis+sentinel://HOST/SERVICE")
         })?;
-        let mut credentials = RedisConnectionInfo::default();
-        if let Some(user) = &parameters.sentinel_user {
-            credentials = credentials.set_username(user);
+        let mut login = RedisConnectionInfo::default();
+        if let Some(user) = parameters.text("sentinel_user")? {
+            login = login.set_username(user);
         }
-        if let Some(password) = &parameters.sentinel_password {
-            credentials = credentials.set_password(password);
+        if let Some(password) = parameters.text("sentinel_password")? {
+            login = login.set_password(password);
         }
-        let (mut sentinels, mut servers) = (Vec::new(), None);
-        for host in &self.hosts {
-            let access = Access::new(self.host(host, database, tls)?);
-            let mut address = access.address().ok_or_else(|| self.malformed())?;
+        let (mut sentinels, mut primary) = (Vec::new(), None);
+        for host in &self.0.hosts {
+            let connector = Connector::new(self.host(host, database, tls)?);
+            let mut address = connector.address().ok_or_else(|| self.0.malformed())?;
             if !has_port(host) {
                 address.port = SENTINEL_PORT;
             }
-            sentinels.push(access.at(&address).with(credentials.clone()));
-            servers = Some(access);
+            sentinels.push(connector.at(&address).with_login(login.clone()));
+            primary = Some(connector);
         }
-        let servers = servers.ok_or_else(|| self.malformed())?;
-        Ok(Sentinels::new(sentinels, service, servers))
+        let primary = primary.ok_or_else(|| self.0.malformed())?;
+        Ok(Connectors::Sentinel { sentinels, service, primary })
     }
 }
 
@@ -185,14 +157,15 @@ mod tests {
     use stanchion_core::ErrorKind;
 
     use super::*;
+    use crate::RedisBuilder;
 
     fn kind(url: &str) -> Option<ErrorKind> {
-        parse(url).err().map(|error| error.kind())
+        RedisBuilder::new(url).err().map(|error| error.kind())
     }
 
-    fn server(url: &str) -> Access {
+    fn server(url: &str) -> Connector {
         match parse(url).unwrap().0 {
-            Deployment::Server(access) => access,
+            Connectors::Server(connector) => connector,
             other => panic!("{url} is {other:?}"),
         }
     }
@@ -200,42 +173,46 @@ mod tests {
     #[test]
     fn the_url_of_a_server_is_understood() {
         let url = "redis://me:s%20cret@127.0.0.1:7000/3?namespace=billing&request_timeout_ms=250&replicas=2&fsync=on";
-        let parameters = parse(url).unwrap().1;
-        assert_eq!(parameters.namespace.as_deref(), Some("billing"));
-        assert_eq!(parameters.request_timeout, Some(Duration::from_millis(250)));
-        assert_eq!(parameters.replicas, Some(2));
-        assert_eq!((parameters.fsync, parameters.confirm_renewals), (Some(true), None));
-        let access = server(url);
-        let settings = access.settings();
+        let builder = RedisBuilder::new(url).unwrap();
+        assert_eq!(builder.options.namespace, "billing");
+        assert_eq!(builder.options.request_timeout, Duration::from_millis(250));
+        assert_eq!(builder.durability.replicas, 2);
+        assert_eq!((builder.durability.fsync, builder.durability.renewals), (true, false));
+        let connector = server(url);
+        let settings = connector.info().redis_settings();
         let login = (settings.db(), settings.username(), settings.password());
         assert_eq!(login, (3, Some("me"), Some("s cret")));
         assert_eq!(server("REDIS://h").address().unwrap().to_string(), "h:6379");
         assert_eq!(server("redis://[::1]:7000/").address().unwrap().to_string(), "::1:7000");
-        assert_eq!(server("redis+unix:///run/redis.sock?db=2&namespace=x").settings().db(), 2);
+        assert_eq!(server("redis+unix:///run/redis.sock?db=2&namespace=x").info().redis_settings().db(), 2);
     }
 
     #[test]
     fn the_url_of_a_cluster_is_understood() {
-        let (deployment, _) = parse("redis+cluster://me:pw@a:7000,b,[::1]:7002/?namespace=x").unwrap();
-        let Deployment::Cluster { access, seeds } = deployment else { panic!("{deployment:?}") };
+        let (connectors, _) = parse("redis+cluster://me:pw@a:7000,b,[::1]:7002/?namespace=x").unwrap();
+        let Connectors::Cluster { connector, seeds } = connectors else { panic!("{connectors:?}") };
         let seeds: Vec<_> = seeds.iter().map(Address::to_string).collect();
         assert_eq!(seeds, ["a:7000", "b:6379", "::1:7002"]);
-        assert_eq!((access.settings().username(), access.settings().password()), (Some("me"), Some("pw")));
+        assert_eq!(
+            (connector.info().redis_settings().username(), connector.info().redis_settings().password()),
+            (Some("me"), Some("pw"))
+        );
         assert_eq!(kind("redis+cluster://a/1"), Some(ErrorKind::InvalidArgument));
     }
 
     #[test]
     fn the_url_of_sentinels_is_understood() {
         let url = "redis+sentinel://me:pw@a,b:7001/my%20service/4?sentinel_user=it&sentinel_password=p%40ss";
-        let (deployment, _) = parse(url).unwrap();
-        let Deployment::Sentinel(sentinels) = deployment else { panic!("{deployment:?}") };
-        let hosts: Vec<_> =
-            sentinels.sentinels.iter().map(|one| one.address().unwrap().to_string()).collect();
+        let (connectors, _) = parse(url).unwrap();
+        let Connectors::Sentinel { sentinels, service, primary } = connectors else {
+            panic!("{connectors:?}")
+        };
+        let hosts: Vec<_> = sentinels.iter().map(|one| one.address().unwrap().to_string()).collect();
         assert_eq!(hosts, ["a:26379", "b:7001"]);
-        assert_eq!(sentinels.service, "my service");
-        let own = sentinels.sentinels[0].settings();
+        assert_eq!(service, "my service");
+        let own = sentinels[0].info().redis_settings();
         assert_eq!((own.db(), own.username(), own.password()), (0, Some("it"), Some("p@ss")));
-        let servers = sentinels.servers.settings();
+        let servers = primary.info().redis_settings();
         assert_eq!((servers.db(), servers.username(), servers.password()), (4, Some("me"), Some("pw")));
         for bad in
             ["redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel://a/s/x", "redis+sentinel:///s"]
@@ -255,8 +232,8 @@ mod tests {
         }
         // Reading a URL changes nothing in the process.
         assert!(rustls::crypto::CryptoProvider::get_default().is_none());
-        let access = server("rediss://a");
-        assert!(matches!(access.info().addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
+        let connector = server("rediss://a");
+        assert!(matches!(connector.info().addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
         assert_eq!(kind("redis://a?ca=/nowhere/ca.pem"), Some(ErrorKind::InvalidArgument));
     }
 
@@ -343,7 +320,7 @@ mod tests {
         ) {
             let url = format!("{scheme}://u:{before}s3cret{after}@h{tail}");
             let mut texts = Vec::new();
-            match crate::RedisBuilder::new(&url) {
+            match RedisBuilder::new(&url) {
                 Ok(builder) => texts.push(format!("{builder:?}")),
                 Err(error) => {
                     texts.push(format!("{error} {error:?}"));
@@ -372,7 +349,7 @@ mod tests {
             "redis+cluster://u:s3cret@a,b/7",
             "redis+sentinel://a/?sentinel_password=s3cret",
         ] {
-            let error = parse(url).err().unwrap();
+            let error = RedisBuilder::new(url).err().unwrap();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
         for url in [
@@ -380,7 +357,7 @@ mod tests {
             "redis+cluster://:s3cret@a,b/",
             "redis+sentinel://:s3cret@a/s?sentinel_password=s3cret",
         ] {
-            let builder = crate::RedisBuilder::new(url).unwrap();
+            let builder = RedisBuilder::new(url).unwrap();
             assert!(!format!("{builder:?} {builder:#?}").contains("s3cret"), "{builder:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! Leaves a primary once a sentinel tells that another server has taken its place: it may go on answering, cut off from the
-//! sentinels, and what it grants then is known to nobody else.
+//! Leaves a primary once a sentinel announces that another server has taken its place: it may go on
+//! answering, cut off from the sentinels, and what it grants then is known to nobody else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,24 @@ use stanchion_core::clock::{sleep, timeout};
 use stanchion_core::spi::{Chore, Reports};
 use tokio::sync::Mutex;
 
-use super::Sentinels;
-use crate::access::{Access, Address};
-use crate::link::Link;
+use super::connector::SentinelConnector;
+use crate::address::Address;
+use crate::connector::Connector;
+use crate::pool::Pool;
 use crate::wake::ServerWake;
 
-/// The channel on which sentinels tell of it: service, old host and port, new host and port.
+/// The channel on which sentinels announce it: service, old host and port, new host and port.
 const CHANNEL: &str = "+switch-master";
 /// Pause before another sentinel is listened to.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time after which another sentinel is listened to if this one tells nothing: its connection may be dead.
+/// Time after which another sentinel is listened to if this one is silent: its connection may be
+/// dead.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 
 /// Listens to one sentinel at a time, on one connection for all namespaces of a store.
 pub(crate) struct SwitchWatch {
-    pub(crate) sentinels: Arc<Sentinels>,
-    pub(crate) links: [Arc<Link>; 2],
+    pub(crate) sentinels: Arc<SentinelConnector>,
+    pub(crate) pools: [Arc<Pool>; 2],
     pub(crate) wake: Arc<ServerWake>,
     /// The engine that has this watches for all.
     watching: Mutex<()>,
@@ -34,36 +36,37 @@ pub(crate) struct SwitchWatch {
 
 impl SwitchWatch {
     pub(crate) fn new(
-        sentinels: &Arc<Sentinels>,
-        links: [Arc<Link>; 2],
+        sentinels: &Arc<SentinelConnector>,
+        pools: [Arc<Pool>; 2],
         wake: &Arc<ServerWake>,
     ) -> Arc<Self> {
         let (sentinels, wake) = (Arc::clone(sentinels), Arc::clone(wake));
-        Arc::new(Self { sentinels, links, wake, watching: Mutex::default() })
+        Arc::new(Self { sentinels, pools, wake, watching: Mutex::default() })
     }
 
     /// Listens to a sentinel until its connection ends.
     ///
     /// # Errors
     /// That of a sentinel that cannot be listened to.
-    async fn listen(&self, sentinel: &Access) -> Result<()> {
+    async fn listen(&self, sentinel: &Connector) -> Result<()> {
         let mut switches = sentinel.subscribe(CHANNEL).await?;
-        // What was told while nobody listened.
+        // What was announced while nobody listened.
         if let (Some(primary), Some(connected)) = (self.sentinels.agreed().await, self.sentinels.connected())
             && primary != connected
         {
             self.leave(primary);
         }
         while let Ok(Some(switch)) = timeout(MAX_SILENCE, switches.next()).await {
-            let told = switch.get_payload().ok();
-            if let Some(primary) = told.and_then(|told: String| switched(&told, &self.sentinels.service)) {
+            let message: Option<String> = switch.get_payload().ok();
+            if let Some(primary) = message.and_then(|message| switched(&message, &self.sentinels.service)) {
                 self.leave(primary);
             }
         }
         Ok(())
     }
 
-    /// The next requests find the new primary. Those under way get the answer of the old one, or none.
+    /// The next requests find the new primary. Those under way get the answer of the old one, or
+    /// none.
     fn leave(&self, primary: Address) {
         tracing::info!(
             name: "stanchion.redis.switched",
@@ -75,7 +78,7 @@ impl SwitchWatch {
             "the sentinels announce another primary"
         );
         self.sentinels.promote(primary);
-        self.links.iter().for_each(|link| link.leave());
+        self.pools.iter().for_each(|pool| pool.leave());
         self.wake.leave();
     }
 }

@@ -1,4 +1,5 @@
-//! Wake-ups on a cluster: a blocking pop for each stripe that has waiters, on the node that holds it.
+//! Wake-ups on a cluster: a blocking pop for each stripe that has waiters, on the node that holds
+//! it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,7 +7,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind as RedisKind, ServerErrorKind};
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::spi::Object;
@@ -15,28 +15,29 @@ use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
 use super::{POP_TIMEOUT, pop, popped};
-use crate::access::Address;
+use crate::address::Address;
 use crate::cluster::Topology;
+use crate::connection::Connection;
+use crate::connector::Connect;
 use crate::error;
 use crate::keys::{STRIPES, stripe_of};
-use crate::link::Driver;
 
-/// Maximum number of connections kept for stripes that have no waiters.
+/// Maximum number of idle connections, of stripes that have no waiters.
 const MAX_IDLE: usize = 4;
 /// Interval after a pop that failed.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A connection that no pop blocks, and a handle that shows whether its driver still runs.
+/// A connection that no pop blocks.
 struct Idle {
     node: Address,
-    connection: MultiplexedConnection,
-    driver: Driver,
+    connection: Connection,
 }
 
 /// The end of a pop: its stripe, the hint, and the connection unless it broke.
 type Popped = (usize, Option<Ticket>, Option<Idle>);
 
-/// The pops under way. They outlive the call that began them, so that a hint for one stripe does not end the other pops.
+/// The pops under way. They outlive the call that began them, so that a hint for one stripe does
+/// not end the other pops.
 struct Pops {
     under_way: FuturesUnordered<BoxFuture<'static, Popped>>,
     blocked: [bool; STRIPES],
@@ -82,7 +83,8 @@ impl ClusterWake {
         }
     }
 
-    /// Returns the next hint, if one comes in time. A stripe whose node is away does not hold up the hints of the others.
+    /// Returns the next hint, if one comes in time. A stripe whose node is away does not hold up
+    /// the hints of the others.
     pub(super) async fn next(&self) -> Option<Ticket> {
         let mut pops = self.pops.lock().await;
         let mut over = std::pin::pin!(sleep(POP_TIMEOUT));
@@ -127,7 +129,8 @@ impl Pops {
 }
 
 impl Shared {
-    /// Waits for a hint to a waiter of the stripe. A failure is only logged: the poll floor serves meanwhile.
+    /// Waits for a hint to a waiter of the stripe. A failure is only logged: the poll floor serves
+    /// meanwhile.
     async fn wait(self: Arc<Self>, stripe: usize, idle: Option<Idle>) -> Popped {
         let (owner, version) = self.topology.owner(stripe);
         let failed = match owner {
@@ -155,12 +158,12 @@ impl Shared {
         owner: Address,
         idle: Option<Idle>,
     ) -> Result<(Option<Ticket>, Option<Idle>)> {
-        let usable = idle.filter(|idle| idle.node == owner && idle.driver.is_running());
+        let usable = idle.filter(|idle| idle.node == owner && idle.connection.is_running());
         let mut idle = match usable {
             Some(idle) => idle,
             None => {
-                let (connection, driver) = self.topology.access(&owner).connect().await?;
-                Idle { node: owner, connection, driver }
+                let connection = self.topology.connector(&owner).connect().await?;
+                Idle { node: owner, connection }
             }
         };
         let command = pop(&[&self.boxes[stripe]]);

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, Value};
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::spi::{Object, WakeSource};
@@ -17,13 +16,15 @@ use tokio::time::timeout_at;
 
 pub(crate) use self::cluster::ClusterWake;
 pub(crate) use self::server::{Inbox, ServerWake};
+use crate::connection::Connection;
 use crate::keys::Keyspace;
 
 /// Timeout of a blocking pop.
 const POP_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Receives the hints to the waiters of one process in one namespace, on connections used for nothing else: one connection to
-/// a server, whatever the number of waiters and namespaces; to a cluster one for each stripe that has waiters.
+/// Receives the hints to the waiters of one process in one namespace, on connections used for
+/// nothing else: one connection to a server, whatever the number of waiters and namespaces; to a
+/// cluster one for each stripe that has waiters.
 pub struct RedisWake {
     source: Source,
 }
@@ -90,16 +91,17 @@ fn pop(boxes: &[&String]) -> Cmd {
 
 /// Waits for a hint. The inner error is the answer of the server.
 async fn popped(
-    connection: &mut MultiplexedConnection,
+    connection: &mut Connection,
     command: &Cmd,
     timeout: Duration,
 ) -> Result<std::result::Result<Option<Hint>, RedisError>> {
-    let answer = timeout_at(now() + POP_TIMEOUT + timeout, command.query_async(connection)).await;
+    let answer = timeout_at(now() + POP_TIMEOUT + timeout, connection.ask(command)).await;
     let late = |_| Error::new(ErrorKind::Unavailable, "no answer within the time limit");
     Ok(answer.map_err(late)?.map(|answer| hint(&answer)))
 }
 
-/// Returns the hint in an answer. An element that is no ticket was not pushed by a step, and is ignored.
+/// Returns the hint in an answer. An element that is no ticket was not pushed by a step, and is
+/// ignored.
 fn hint(answer: &Value) -> Option<Hint> {
     let Value::Array(parts) = answer else { return None };
     let text = |part: usize| match parts.get(part)? {

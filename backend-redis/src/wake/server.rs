@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::Cmd;
-use redis::aio::MultiplexedConnection;
 use stanchion_core::clock::now;
 use stanchion_core::spi::HintBox;
 use stanchion_core::{Result, Ticket};
 use tokio::sync::Notify;
 
 use super::{Hint, POP_TIMEOUT, pop, popped};
+use crate::connection::Connection;
+use crate::connector::Connect;
 use crate::error;
 use crate::keys::Keyspace;
-use crate::link::{Endpoint, Link};
+use crate::pool::Pool;
 use crate::request::Request;
 
 /// The hints to one namespace.
@@ -40,14 +41,14 @@ struct Inboxes {
 
 /// The wake-ups of one server.
 pub(crate) struct ServerWake {
-    endpoint: Endpoint,
+    connector: Arc<dyn Connect>,
     timeout: Duration,
     /// Ends a pop that does not wait for a box it should wait for.
-    nudges: Arc<Link>,
+    nudges: Arc<Pool>,
     inboxes: Mutex<Inboxes>,
-    /// Whoever has it waits for all namespaces. It is taken out while in use: a call that is dropped half way drops its
-    /// connection, which a pop still blocks.
-    connection: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+    /// Whoever has it waits for all namespaces. It is taken out while in use: a call that is
+    /// dropped half way drops its connection, which a pop still blocks.
+    connection: tokio::sync::Mutex<Option<Connection>>,
     /// Another namespace is waited for.
     changed: Notify,
     /// How often the server was to be left.
@@ -57,9 +58,9 @@ pub(crate) struct ServerWake {
 
 impl ServerWake {
     /// `timeout` is how late an answer may be, `nudges` leads to the same server.
-    pub(crate) fn new(endpoint: Endpoint, timeout: Duration, nudges: Arc<Link>) -> Arc<Self> {
+    pub(crate) fn new(connector: Arc<dyn Connect>, timeout: Duration, nudges: Arc<Pool>) -> Arc<Self> {
         Arc::new(Self {
-            endpoint,
+            connector,
             timeout,
             nudges,
             inboxes: Mutex::default(),
@@ -108,11 +109,11 @@ impl ServerWake {
     }
 
     /// Waits for a hint to any namespace that is waited for, and to `own`.
-    async fn pop(&self, own: &Inbox, connection: &mut Option<MultiplexedConnection>) -> Result<Option<Hint>> {
+    async fn pop(&self, own: &Inbox, connection: &mut Option<Connection>) -> Result<Option<Hint>> {
         let departures = self.departures.load(Relaxed);
         let mut open = match connection.take() {
             Some(open) => open,
-            None => self.endpoint.connect().await?.0,
+            None => self.connector.connect().await?,
         };
         let command = self.command(own);
         let answer = {
@@ -135,7 +136,8 @@ impl ServerWake {
         answer.map_err(|error| error::certain(error::of_request(error)))
     }
 
-    /// Returns the pop over the boxes that are waited for: those of each namespace come first in their turn.
+    /// Returns the pop over the boxes that are waited for: those of each namespace come first in
+    /// their turn.
     fn command(&self, own: &Inbox) -> Cmd {
         let mut inboxes = self.inboxes();
         inboxes.all.retain(|inbox| inbox.strong_count() > 0);
@@ -150,7 +152,8 @@ impl ServerWake {
         pop(&boxes)
     }
 
-    /// Ends the pop under way by an element that is no hint, if it does not wait for all boxes that it should wait for.
+    /// Ends the pop under way by an element that is no hint, if it does not wait for all boxes that
+    /// it should wait for.
     async fn nudge(&self, own: &Inbox) {
         let is_complete = {
             let inboxes = self.inboxes();

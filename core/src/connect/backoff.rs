@@ -13,16 +13,18 @@ use crate::clock::{Instant, real, sleep};
 use crate::observe::metering::StoreMeter;
 use crate::{Error, Result};
 
-/// Interval between two attempts of which the first failed; up to `JITTER` comes on top, so that the processes that lost a
-/// server do not come back together.
+/// Interval between two attempts of which the first failed; up to `JITTER` comes on top, so that
+/// the processes that lost a server do not come back together.
 const INTERVAL: Duration = Duration::from_millis(500);
 const JITTER: Duration = Duration::from_millis(90);
 
-/// The failed attempts of a store to connect, the last one at each server. All connections of the store share this.
+/// The failed attempts of a store to connect, the last one at each server. All connections of the
+/// store share this.
 ///
-/// The first attempt after a success is made at once. After a failed one, the next begins 500 to 590 ms after that one began
-/// ([C28]). A server is whatever text the backend chooses: an address, or a name for several hosts that are tried together.
-/// An attempt that is dropped half way says nothing about its server.
+/// The first attempt after a success is made at once. After a failed one, the next begins 500 to
+/// 590 ms after that one began ([C28]). A server is whatever text the backend chooses: an address,
+/// or a name for several hosts that are tried together. An attempt that is dropped half way says
+/// nothing about its server.
 ///
 /// # Examples
 /// ```
@@ -61,8 +63,8 @@ impl Backoff {
         Self { meter: StoreMeter { store }, failures: Mutex::default(), connected: Notify::new() }
     }
 
-    /// Connects to a server, after the time of a failed attempt is over. Those who wait for it go on at once when another
-    /// attempt succeeds.
+    /// Connects to a server, after the time of a failed attempt is over. Those who wait for it go
+    /// on at once when another attempt succeeds.
     ///
     /// # Errors
     /// That of the attempt.
@@ -80,7 +82,8 @@ impl Backoff {
         }
     }
 
-    /// Connects to a server, unless an attempt failed a moment ago: the caller comes again, within its own time limit.
+    /// Connects to a server, unless an attempt failed a moment ago: the caller comes again, within
+    /// its own time limit.
     ///
     /// # Errors
     /// That of the attempt, or of the last one.
@@ -106,7 +109,8 @@ impl Backoff {
         }
     }
 
-    /// Begins an attempt. Returns when the next one may begin; whoever else waits leaves this one alone.
+    /// Begins an attempt. Returns when the next one may begin; whoever else waits leaves this one
+    /// alone.
     ///
     /// # Errors
     /// The last failure, if it is too early.

@@ -15,11 +15,10 @@ use stanchion_core::Ticket;
 use stanchion_core::spi::{ProcessId, Steps};
 use stanchion_testbed::servers;
 
-use crate::access::Access;
-use crate::client::ClientSettings;
+use crate::connector::{Connector, ConnectorSettings};
 use crate::durability::Durability;
 use crate::keys::Keyspace;
-use crate::link::{Endpoint, Link};
+use crate::pool::Pool;
 use crate::route::Route;
 use crate::script::{Script, Scripts};
 use crate::steps::{Busy, Context, RedisSteps};
@@ -60,8 +59,8 @@ impl Rig {
         let namespace = format!("t{}", Ticket::random());
         let clock = format!("{namespace}:clock");
         let client = redis::Client::open(servers::redis().expect("a redis-server").url()).unwrap();
-        let settings = ClientSettings { connect_timeout: PATIENT, ..ClientSettings::default() };
-        let access = Access::new(client.get_connection_info().clone()).configured(&settings);
+        let settings = ConnectorSettings { connect_timeout: PATIENT, ..ConnectorSettings::default() };
+        let connector = Connector::new(client.get_connection_info().clone()).configured(&settings);
         // By default, the client library gives up after half a second.
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(Some(PATIENT * 3))
@@ -80,8 +79,8 @@ impl Rig {
             busy: Busy::new(),
             durability: Durability::default(),
         };
-        let link = Arc::new(Link::new(Endpoint::Server(access), PATIENT));
-        let steps = Arc::new(RedisSteps::new(Arc::new(context), Route::One(link)));
+        let pool = Arc::new(Pool::new(Arc::new(connector), PATIENT));
+        let steps = Arc::new(RedisSteps::new(Arc::new(context), Route::One(pool)));
         let rig = Self { steps, raw, clock };
         rig.at(0).await;
         rig

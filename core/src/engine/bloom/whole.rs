@@ -3,7 +3,8 @@
 use super::handle::Filter;
 use crate::bloom::{self, Shape};
 use crate::spi::{
-    CHUNK_BYTES, ChunkRead, Clear, FilterRecord, FilterState, Merge, Merged, Object, Read, StepsExt, Survey, Surveyed,
+    CHUNK_BYTES, ChunkRead, Clear, FilterRecord, FilterState, Merge, Merged, Object, Read, StepsExt, Survey,
+    Surveyed,
 };
 use crate::{Error, ErrorKind, Kind, Name, Result};
 

@@ -33,11 +33,7 @@ pub(super) struct LimiterState {
 
 impl LimiterHandle {
     /// Makes a limiter of checked options.
-    pub(crate) fn new(
-        engine: &Arc<EngineHandle>,
-        object: Object,
-        options: LimiterOptions,
-    ) -> Result<Self> {
+    pub(crate) fn new(engine: &Arc<EngineHandle>, object: Object, options: LimiterOptions) -> Result<Self> {
         let quota = Agreed::new(options.quota.validate()?, options.on_mismatch);
         let local = engine.shared.limits.locals.open(&object.name);
         let engine = Arc::clone(engine);
@@ -143,7 +139,13 @@ impl LimiterState {
 
     pub(super) fn call(&self, quota: ExactQuota, ask: LimitAsk) -> Decide {
         let (LimitAsk::Take { cost } | LimitAsk::Reserve { cost, .. }) = ask;
-        Decide { id: RequestId::NONE, object: self.object.clone(), quota, check: self.quota.check(cost > 0), ask }
+        Decide {
+            id: RequestId::NONE,
+            object: self.object.clone(),
+            quota,
+            check: self.quota.check(cost > 0),
+            ask,
+        }
     }
 
     /// Asks the store for the quota in force; one that is not stored is that of this handle.

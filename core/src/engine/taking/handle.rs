@@ -17,7 +17,8 @@ use crate::observe::audit::ForcedRelease;
 use crate::observe::events::LossCause;
 use crate::observe::metering::Meter;
 use crate::spi::{
-    Acquire, Ask, Attach, Attached, Force, ForceRelease, Inspect, NO_LIMIT, Object, Purpose, StepsExt, Total, Usage,
+    Acquire, Ask, Attach, Attached, Force, ForceRelease, Inspect, NO_LIMIT, Object, Purpose, StepsExt, Total,
+    Usage,
 };
 use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 

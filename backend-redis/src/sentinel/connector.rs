@@ -1,45 +1,41 @@
-//! Finds the primary that sentinels announce, anew for every connection.
-
-mod switches;
+//! Connects to the primary that sentinels announce, which it finds anew for every connection.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ServerErrorKind, Value};
+use redis::{ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, now, sleep, timeout};
 use stanchion_core::connect::Backoff;
 use stanchion_core::{Error, ErrorKind, Result};
 
-use crate::access::{Access, Address};
-use crate::client::ClientSettings;
+use crate::address::Address;
+use crate::connection::Connection;
+use crate::connector::{Connect, Connector, ConnectorSettings};
 use crate::error;
-use crate::link::Driver;
-use crate::request::exchange;
 
-/// Interval after which the sentinels are asked once more while no connection was made, beside the attempts under way. They
-/// may have announced a primary that is about to be replaced.
+/// Interval after which the sentinels are asked once more while no connection was made, beside the
+/// attempts under way. They may have announced a primary that is about to be replaced.
 const ROUND_INTERVAL: Duration = Duration::from_millis(250);
 /// Time in which all sentinels should have heard of a switch.
 const LAG: Duration = Duration::from_secs(10);
 
-pub(crate) use self::switches::SwitchWatch;
-
-/// The sentinels of a service.
+/// A connector to the primary of a service that sentinels watch.
 #[derive(Debug)]
-pub(crate) struct Sentinels {
-    /// Access to each sentinel.
-    pub(crate) sentinels: Vec<Access>,
+pub(crate) struct SentinelConnector {
+    /// One to each sentinel.
+    pub(crate) sentinels: Vec<Connector>,
     pub(crate) service: String,
-    /// Access to the servers of the service.
-    pub(crate) servers: Access,
-    pub(crate) backoff: Backoff,
+    /// The credentials and settings for the servers of the service.
+    pub(crate) servers: Connector,
+    backoff: Backoff,
     /// Where the last connection leads.
     connected: Mutex<Option<Address>>,
-    /// The primary that took another's place, and when that was told. Some sentinels may not know it yet.
+    /// The primary that took another's place, and when that was announced. Some sentinels may not
+    /// know it yet.
     promoted: Mutex<Option<(Address, Instant)>>,
 }
 
@@ -47,17 +43,19 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Sentinels {
-    pub(crate) fn new(sentinels: Vec<Access>, service: String, servers: Access) -> Self {
+impl SentinelConnector {
+    /// Makes a connector with these settings. Their credentials are for the servers of the service,
+    /// which `servers` has the login for.
+    pub(crate) fn new(
+        sentinels: &[Connector],
+        service: String,
+        servers: &Connector,
+        settings: &ConnectorSettings,
+    ) -> Self {
+        let bare = settings.for_sentinels();
+        let sentinels = sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect();
         let (backoff, connected, promoted) = (Backoff::new("redis"), Mutex::default(), Mutex::default());
-        Self { sentinels, service, servers, backoff, connected, promoted }
-    }
-
-    /// Returns the same service for a client with these settings. The credentials are for its servers.
-    pub(crate) fn configured(&self, client: &ClientSettings) -> Self {
-        let bare = client.for_sentinels();
-        let sentinels = self.sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect();
-        Self::new(sentinels, self.service.clone(), self.servers.configured(client))
+        Self { sentinels, service, servers: servers.configured(settings), backoff, connected, promoted }
     }
 
     /// Returns where the last connection leads.
@@ -82,20 +80,7 @@ impl Sentinels {
         answers.iter().find(most).cloned()
     }
 
-    /// Connects to a server that a sentinel announces, and that says itself that it is the primary. All sentinels are asked
-    /// at once, so that a sentinel that is away costs nothing. An attempt that follows a failed one waits for its time.
-    ///
-    /// # Errors
-    /// The error of the last attempt, if all fail; an error that no further attempt would mend comes first.
-    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
-        let connecting = async {
-            let made = timeout(self.servers.connect_timeout(), self.connect_at_once()).await;
-            made.map_err(|_| self.no_answer()).and_then(|made| made)
-        };
-        self.backoff.attempt(&self.service, connecting).await
-    }
-
-    async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
+    async fn connect_at_once(&self) -> Result<Connection> {
         let mut attempts = FuturesUnordered::new();
         let mut failed: Option<Error> = None;
         loop {
@@ -122,38 +107,33 @@ impl Sentinels {
         }
     }
 
-    /// Returns the error of a connection that was not made in time: that of the last attempt, if it failed. Nothing was sent.
-    pub(crate) fn unanswered(&self) -> Error {
-        self.backoff.last_error(&self.service).unwrap_or_else(|| self.no_answer())
-    }
-
     fn no_answer(&self) -> Error {
-        let all: Vec<_> = self.sentinels.iter().map(Access::target).collect();
-        Error::unanswered(self.servers.protocol()).at(&all.join(","))
+        let all: Vec<_> = self.sentinels.iter().map(Connector::target).collect();
+        self.servers.no_answer().at(&all.join(","))
     }
 
-    async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Driver)> {
+    async fn through(&self, sentinel: &Connector) -> Result<Connection> {
         let announced = self.announced(sentinel).await.map_err(|error| error.at(&sentinel.target()))?;
-        let promoted = locked(&self.promoted).clone().filter(|(_, told)| told.elapsed() < LAG);
+        let promoted = locked(&self.promoted).clone().filter(|(_, since)| since.elapsed() < LAG);
         if promoted.is_some_and(|(primary, _)| primary != announced) {
             let detail = "the sentinel announces a primary that another has replaced";
             return Err(Error::new(ErrorKind::Unavailable, detail).at(&sentinel.target()));
         }
-        let (mut connection, driver) = self.servers.at(&announced).connect_at_once().await?;
-        let role = match ask(&mut connection, redis::cmd("ROLE")).await {
+        let mut connection = self.servers.at(&announced).connect_at_once().await?;
+        let role = match connection.ask(&redis::cmd("ROLE")).await {
             Ok(Value::Array(parts)) => parts.into_iter().next(),
             Ok(_) => None,
             // A user without the right to ask relies on the sentinels.
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoPerm) => {
                 *locked(&self.connected) = Some(announced);
-                return Ok((connection, driver));
+                return Ok(connection);
             }
             Err(error) => return Err(error::of_question(error).at(&announced.to_string())),
         };
         match role {
             Some(Value::BulkString(role)) if role == b"master" => {
                 *locked(&self.connected) = Some(announced);
-                Ok((connection, driver))
+                Ok(connection)
             }
             _ => {
                 let detail = "the announced server is not the primary yet";
@@ -162,11 +142,11 @@ impl Sentinels {
         }
     }
 
-    async fn announced(&self, sentinel: &Access) -> Result<Address> {
-        let (mut connection, _) = sentinel.connect_at_once().await?;
+    async fn announced(&self, sentinel: &Connector) -> Result<Address> {
+        let mut connection = sentinel.connect_at_once().await?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let answer = ask(&mut connection, command).await.map_err(error::of_sentinel)?;
+        let answer = connection.ask(&command).await.map_err(error::of_sentinel)?;
         let text = |value: &Value| match value {
             Value::BulkString(text) => Some(String::from_utf8_lossy(text).into_owned()),
             _ => None,
@@ -187,6 +167,24 @@ impl Sentinels {
     }
 }
 
-async fn ask(connection: &mut MultiplexedConnection, command: Cmd) -> redis::RedisResult<Value> {
-    exchange(connection, &[command]).await?.pop().unwrap_or(Ok(Value::Nil))
+/// Connects to a server that a sentinel announces, and that says itself that it is the primary. All
+/// sentinels are asked at once, so that a sentinel that is away costs nothing. Errors are those of
+/// the last attempt, if all fail; an error that no further attempt would mend comes first.
+#[async_trait]
+impl Connect for SentinelConnector {
+    async fn connect(&self) -> Result<Connection> {
+        let connecting = async {
+            let made = timeout(self.servers.connect_timeout(), self.connect_at_once()).await;
+            made.map_err(|_| self.no_answer()).and_then(|made| made)
+        };
+        self.backoff.attempt(&self.service, connecting).await
+    }
+
+    fn unanswered(&self) -> Error {
+        self.backoff.last_error(&self.service).unwrap_or_else(|| self.no_answer())
+    }
+
+    fn locate(&self, error: Error) -> Error {
+        error
+    }
 }

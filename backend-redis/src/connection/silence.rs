@@ -1,56 +1,28 @@
-//! How long a connection has been silent. A request with a short lease has little time, so that its timeout says little about
-//! the connection that many callers share: a server that stalls for a moment must not cost it.
+//! How long a connection has been silent. A request with a short lease has little time, so that its
+//! timeout says little about the connection that many callers share: a server that stalls for a
+//! moment must not cost it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, real};
-use stanchion_core::runtime::RuntimeMark;
 
-/// Time without an answer after which a connection counts as broken: of requests under way, or since the first of several that
-/// got none.
+/// Time without an answer after which a connection counts as broken: of requests under way, or
+/// since the first of several that got none.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
-
-/// Shows that the driver of a connection still runs, and when the connection was last heard.
-#[derive(Clone, Debug)]
-pub(crate) struct Driver {
-    silence: Weak<Silence>,
-    /// With the older protocol nothing shows the end of a driver: it counts as running until a request fails, or its runtime
-    /// has ended.
-    kept: Option<(Arc<Silence>, Arc<RuntimeMark>)>,
-}
-
-impl Driver {
-    /// Of a driver on this runtime that owns the silence, or of one that cannot.
-    pub(crate) fn new(silence: &Arc<Silence>, is_owned: bool) -> Self {
-        let kept = (!is_owned).then(|| (Arc::clone(silence), Arc::new(RuntimeMark::leave())));
-        Self { silence: Arc::downgrade(silence), kept }
-    }
-
-    pub(crate) fn is_running(&self) -> bool {
-        self.silence.strong_count() > 0 && self.kept.as_ref().is_none_or(|(_, mark)| mark.is_there())
-    }
-
-    pub(super) fn silence(&self) -> Option<Arc<Silence>> {
-        self.silence.upgrade()
-    }
-
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.silence.ptr_eq(&other.silence)
-    }
-}
 
 /// The silence of one connection.
 #[derive(Debug)]
-pub(crate) struct Silence {
+pub(super) struct Silence {
     made: Instant,
     /// Time of the last answer, in µs since `made`.
     heard: AtomicU64,
     unanswered: Mutex<Unanswered>,
 }
 
-/// The time that requests have waited in vain since the last answer, in µs. What they waited at the same time counts once.
+/// The time that requests have waited in vain since the last answer, in µs. What they waited at the
+/// same time counts once.
 #[derive(Debug, Default)]
 struct Unanswered {
     total: u64,
@@ -61,7 +33,7 @@ struct Unanswered {
 }
 
 impl Silence {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { made: real(), heard: AtomicU64::new(0), unanswered: Mutex::default() }
     }
 
@@ -70,8 +42,8 @@ impl Silence {
         self.heard.store(self.micros(real()), Ordering::Relaxed);
     }
 
-    /// Notes a request that was not answered in time. Returns whether the connection counts as broken; `timeout` is that of
-    /// a request without a short lease.
+    /// Notes a request that was not answered in time. Returns whether the connection counts as
+    /// broken; `timeout` is that of a request without a short lease.
     pub(super) fn is_too_long(&self, sent: Instant, timeout: Duration) -> bool {
         let (sent, now) = (self.micros(sent), self.micros(real()));
         let heard = self.heard.load(Ordering::Relaxed);

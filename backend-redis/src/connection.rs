@@ -1,0 +1,110 @@
+//! A connection to a server.
+
+mod silence;
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, RedisResult, Value};
+use stanchion_core::Result;
+use stanchion_core::clock::Instant;
+use stanchion_core::runtime::RuntimeMark;
+
+use self::silence::Silence;
+use crate::request::exchange;
+
+/// A connection to a server. Clones share it; when one caller stops waiting, the answers of the
+/// others stay in order.
+///
+/// Its driver is a task of the runtime that connected: it can be relied on only as long as that
+/// runtime runs.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    inner: MultiplexedConnection,
+    /// Owned by the driver, so that it shows whether the driver still runs.
+    silence: Weak<Silence>,
+    /// With the older protocol nothing shows the end of a driver: it counts as running until a
+    /// request fails, or its runtime has ended.
+    unobserved: Option<(Arc<Silence>, Arc<RuntimeMark>)>,
+}
+
+/// What a new connection has to pass before it is used.
+#[async_trait]
+pub(crate) trait ConnectionCheck: fmt::Debug + Send + Sync {
+    /// Checks the server of a new connection.
+    ///
+    /// # Errors
+    /// What keeps the server from being used.
+    async fn check(&self, connection: &mut Connection) -> Result<()>;
+}
+
+impl Connection {
+    /// Connects; the driver runs on the current runtime.
+    ///
+    /// # Errors
+    /// Those of the client library.
+    pub(crate) async fn open(
+        client: &Client,
+        config: AsyncConnectionConfig,
+        is_resp2: bool,
+    ) -> RedisResult<Self> {
+        let mut config = config.set_connection_timeout(None).set_response_timeout(None);
+        let owned = Arc::new(Silence::new());
+        let silence = Arc::downgrade(&owned);
+        let unobserved = if is_resp2 {
+            Some((owned, Arc::new(RuntimeMark::leave())))
+        } else {
+            // The driver owns the receiver of pushed messages, and drops it when it ends for
+            // whatever reason.
+            config = config.set_push_sender(move |_: PushInfo| -> std::result::Result<(), ()> {
+                let _ = &owned;
+                Ok(())
+            });
+            None
+        };
+        let inner = client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Self { inner, silence, unobserved })
+    }
+
+    /// Sends commands together and reads their answers. The inner errors are answers of the server.
+    ///
+    /// # Errors
+    /// If the connection broke.
+    pub(crate) async fn exchange(&mut self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
+        exchange(&mut self.inner, commands).await
+    }
+
+    /// Sends one command and reads its answer.
+    ///
+    /// # Errors
+    /// If the connection broke, or that of the server.
+    pub(crate) async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
+        self.exchange(std::slice::from_ref(command)).await?.pop().unwrap_or(Ok(Value::Nil))
+    }
+
+    /// Whether the driver still runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.silence.strong_count() > 0 && self.unobserved.as_ref().is_none_or(|(_, mark)| mark.is_there())
+    }
+
+    /// Whether the other is a clone of this.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.silence.ptr_eq(&other.silence)
+    }
+
+    /// Notes that an answer came.
+    pub(crate) fn note_answer(&self) {
+        if let Some(silence) = self.silence.upgrade() {
+            silence.end();
+        }
+    }
+
+    /// Notes a request without an answer in time. Returns whether the connection counts as broken;
+    /// `timeout` is that of a request without a short lease.
+    pub(crate) fn is_silent_too_long(&self, sent: Instant, timeout: Duration) -> bool {
+        self.silence.upgrade().is_none_or(|silence| silence.is_too_long(sent, timeout))
+    }
+}

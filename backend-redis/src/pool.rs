@@ -1,0 +1,246 @@
+//! The connections to one server that callers share. They are made when needed, and made anew when
+//! they broke.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::{RedisError, RedisResult, ServerErrorKind, Value};
+use stanchion_core::clock::{Instant, real, timeout_at};
+use stanchion_core::connect::Attempts;
+use stanchion_core::{Error, ErrorKind, Result};
+use tokio::runtime::Id;
+
+use crate::connection::Connection;
+use crate::connector::Connect;
+use crate::durability::Acknowledged;
+use crate::error;
+use crate::request::{Answered, Answers, Request};
+use crate::user_connection::UserConnection;
+
+/// The connections to one server, which all callers share.
+pub(crate) struct Pool {
+    kind: PoolKind,
+    timeout: Duration,
+}
+
+enum PoolKind {
+    Own {
+        connector: Arc<dyn Connect>,
+        connections: Connections,
+        /// For requests that wait for replicas or a disk: meanwhile the server answers nothing else
+        /// on their connection.
+        waiting_connections: Connections,
+    },
+    /// The user's connection is the only one.
+    User(UserConnection),
+}
+
+/// One connection for each runtime that makes requests. The engine lets two at most make requests:
+/// one of callers, and its own.
+#[derive(Default)]
+struct Connections {
+    open: Arc<OpenConnections>,
+    attempts: Attempts<Connection>,
+}
+
+#[derive(Default)]
+struct OpenConnections(Mutex<Vec<(Id, Connection)>>);
+
+impl OpenConnections {
+    fn all(&self) -> MutexGuard<'_, Vec<(Id, Connection)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the connection of a runtime. Drops the connections whose driver has ended.
+    fn find(&self, runtime: Id) -> Option<Connection> {
+        let mut all = self.all();
+        all.retain(|(_, connection)| connection.is_running());
+        all.iter().find(|(of, _)| *of == runtime).map(|(_, connection)| connection.clone())
+    }
+}
+
+impl Connections {
+    fn count(&self) -> usize {
+        self.open.all().iter().filter(|(_, connection)| connection.is_running()).count()
+    }
+
+    /// Returns the connection of the current runtime, which an attempt makes if there is none.
+    async fn connection(&self, connector: &Arc<dyn Connect>) -> Result<Connection> {
+        let connect = |runtime| {
+            let (connector, open) = (Arc::clone(connector), Arc::clone(&self.open));
+            async move {
+                let connection = connector.connect().await?;
+                open.all().push((runtime, connection.clone()));
+                Ok(connection)
+            }
+        };
+        self.attempts.shared(|runtime| self.open.find(runtime), connect).await
+    }
+
+    /// Drops a connection. Requests of other callers on it still get their answers.
+    fn discard(&self, connection: &Connection) {
+        self.open.all().retain(|(_, other)| !other.is_same(connection));
+    }
+
+    fn leave(&self) {
+        self.attempts.end();
+        self.open.all().clear();
+    }
+}
+
+impl Pool {
+    /// Makes a pool that has not connected yet. `timeout` is the time limit of each request.
+    pub(crate) fn new(connector: Arc<dyn Connect>, timeout: Duration) -> Self {
+        let (connections, waiting_connections) = (Connections::default(), Connections::default());
+        Self { kind: PoolKind::Own { connector, connections, waiting_connections }, timeout }
+    }
+
+    /// Makes a pool of the user's connection alone.
+    pub(crate) fn of_user(connection: UserConnection, timeout: Duration) -> Self {
+        Self { kind: PoolKind::User(connection), timeout }
+    }
+
+    /// Returns the time limit of a request.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Returns the number of open connections, apart from one of the user's.
+    pub(crate) fn open_connections(&self) -> usize {
+        match &self.kind {
+            PoolKind::Own { connections, waiting_connections, .. } => {
+                connections.count() + waiting_connections.count()
+            }
+            PoolKind::User(_) => 0,
+        }
+    }
+
+    /// Whether its connection leads to all nodes of a cluster, and finds the right one by itself.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(&self.kind, PoolKind::User(connection) if connection.is_cluster)
+    }
+
+    /// Sends a request and waits for its answer until `end`, connecting included. A server that
+    /// does not know a script has not executed it, and is sent its text. The inner error is the
+    /// answer of the server.
+    ///
+    /// # Errors
+    /// `Unavailable` if it was not sent, `Unknown` if it was and no answer came.
+    pub(crate) async fn send(
+        &self,
+        request: Request<'_>,
+        asking: bool,
+        end: Instant,
+    ) -> Result<RedisResult<Answered>> {
+        let is_unknown_script = |answer: &RedisResult<Value>| {
+            let no_script = redis::ErrorKind::Server(ServerErrorKind::NoScript);
+            answer.as_ref().is_err_and(|error| error.kind() == no_script)
+        };
+        let (mut value, mut rest) = self.exchange(&request, (asking, false), end).await?;
+        if is_unknown_script(&value) {
+            (value, rest) = self.exchange(&request, (asking, true), end).await?;
+        }
+        let read = |answer: RedisResult<Value>| match answer {
+            Ok(answer) => Acknowledged::read(&answer),
+            Err(error) => Err(error::of_request(error)),
+        };
+        Ok(value.map(|value| Answered { value, kept: rest.next().map(read) }))
+    }
+
+    /// Drops all connections and ends the attempts to connect. Requests under way still get their
+    /// answers.
+    pub(crate) fn leave(&self) {
+        if let PoolKind::Own { connections, waiting_connections, .. } = &self.kind {
+            connections.leave();
+            waiting_connections.leave();
+        }
+    }
+
+    /// Adds the address of the server to an error, if the pool leads to one server only.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        match &self.kind {
+            PoolKind::Own { connector, .. } => connector.locate(error),
+            PoolKind::User(_) => error,
+        }
+    }
+
+    /// Returns what an error answer on this connection means.
+    pub(crate) fn judge(&self, error: RedisError) -> Error {
+        let error = self.locate(error::of_request(error));
+        if self.is_cluster() && error.kind() == ErrorKind::Unavailable {
+            // The client library may have sent it twice: this can be the answer to its second
+            // attempt, after a lost reply.
+            return Error::new(ErrorKind::Unknown, "the last attempt was refused").with_source(error);
+        }
+        error
+    }
+
+    /// Sends the commands of a request once; see [`Request::commands`]. Returns its first answer
+    /// and the others.
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        (asking, text): (bool, bool),
+        end: Instant,
+    ) -> Result<(RedisResult<Value>, Answers)> {
+        let commands = request.commands(asking, text);
+        let late =
+            |_| self.locate(Error::new(ErrorKind::Unknown, "no answer within the request's time limit"));
+        let answers = match &self.kind {
+            PoolKind::User(connection) => {
+                let answers = timeout_at(end, connection.exchange(&commands)).await.map_err(late)?;
+                answers.map_err(|error| self.judge(error))?
+            }
+            PoolKind::Own { connector, connections, waiting_connections } => {
+                let connections = if request.waits() { waiting_connections } else { connections };
+                let connected = timeout_at(end, connections.connection(connector)).await;
+                let mut connection = connected.map_err(|_| connector.unanswered())??;
+                let sent = real();
+                match timeout_at(end, connection.exchange(&commands)).await {
+                    Ok(Ok(answers)) => {
+                        connection.note_answer();
+                        if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {
+                            connections.discard(&connection);
+                        }
+                        answers
+                    }
+                    Ok(Err(error)) => {
+                        connections.discard(&connection);
+                        return Err(self.locate(error::of_request(error)));
+                    }
+                    Err(elapsed) => {
+                        if connection.is_silent_too_long(sent, self.timeout) {
+                            connections.discard(&connection);
+                        }
+                        return Err(late(elapsed));
+                    }
+                }
+            }
+        };
+        let mut answers = answers.into_iter();
+        if asking {
+            answers.next();
+        }
+        let first = answers.next().ok_or_else(error::unexpected)?;
+        Ok((first, answers))
+    }
+}
+
+/// Whether a new connection may help: to the server that is the primary now, or with rights that
+/// this one has lost.
+fn asks_for_new_connection(error: &RedisError) -> bool {
+    error.kind() == redis::ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || error.kind() == redis::ErrorKind::Server(ServerErrorKind::MasterDown)
+        || error.kind() == redis::ErrorKind::AuthenticationFailed
+        || error.code() == Some("NOAUTH")
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("timeout", &self.timeout)
+            .field("open_connections", &self.open_connections())
+            .finish_non_exhaustive()
+    }
+}
