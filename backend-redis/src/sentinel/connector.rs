@@ -27,10 +27,10 @@ const LAG: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct SentinelConnector {
     /// One to each sentinel.
-    pub(crate) sentinels: Vec<Connector>,
-    pub(crate) service: String,
+    pub(super) sentinels: Vec<Connector>,
+    pub(super) service: String,
     /// The credentials and settings for the servers of the service.
-    pub(crate) servers: Connector,
+    servers: Connector,
     backoff: Backoff,
     /// Where the last connection leads.
     connected: Mutex<Option<Address>>,
