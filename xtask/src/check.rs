@@ -1,6 +1,7 @@
 //! `cargo xtask check`: all checks of the sources that need no test run.
 
 use crate::Outcome;
+use crate::comment_widths;
 use crate::file_lengths;
 use crate::log_events;
 use crate::published;
@@ -21,5 +22,6 @@ pub(crate) fn run() -> Outcome {
     stages.run("public interfaces", || published::check_api(false))?;
     stages.run("log events", log_events::check)?;
     stages.run("file lengths", file_lengths::check)?;
+    stages.run("comment widths", comment_widths::check)?;
     Ok(stages.summary())
 }

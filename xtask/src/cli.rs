@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Coverage,
     /// Run workers on the networked stores under every safe fault, and check their histories
     Faults(Faults),
+    /// Measure the way of an uncontended call to the client library of Redis, and its allocations
+    Path(Path),
     /// Measure how long the store takes to serve calls again after a fault, and compare with the contract
     Recovery(Recovery),
     /// Run a Redis and a Postgres until Ctrl-C or the end of input
@@ -120,6 +122,13 @@ pub(crate) struct Faults {
     /// Check the kept history of a round again
     #[arg(long, value_name = "FOLDER")]
     pub(crate) check: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Path {
+    /// Print each frame, too
+    #[arg(long)]
+    pub(crate) show: bool,
 }
 
 #[derive(Args, Clone, Debug)]

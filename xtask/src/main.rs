@@ -4,16 +4,19 @@ mod archive;
 mod bench;
 mod check;
 mod cli;
+mod comment_widths;
 mod containers;
 mod coverage;
 mod faults;
 mod file_lengths;
 mod log_events;
+mod path;
 mod postgres_schema;
 mod published;
 mod recovery;
 mod seed;
 mod servers;
+mod sources;
 mod stage;
 mod test;
 mod worker;
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Containers(_) => containers::run(),
         Command::Coverage => coverage::run(),
         Command::Faults(options) => faults::run(&options),
+        Command::Path(options) => path::run(&options),
         Command::Recovery(options) => recovery::run(&options),
         Command::Servers => servers::run(),
         Command::PostgresSchema(options) => postgres_schema::run(&options),

@@ -5,6 +5,7 @@ mod clauses;
 mod examples;
 mod links;
 pub(crate) mod release;
+mod rust_versions;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ struct Package {
     features: std::collections::BTreeMap<String, Vec<String>>,
     publish: Option<Vec<String>>,
     targets: Vec<Target>,
+    /// The oldest compiler that builds it.
+    rust_version: Option<String>,
 }
 
 /// A part of a package that is built.
