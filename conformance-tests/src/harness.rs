@@ -26,6 +26,13 @@ pub trait Harness: Send + Sync + 'static {
     /// [C25]: stanchion_core::contract#c25
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>>;
 
+    /// Moves the clock of the store that [`forgetful_store`](Self::forgetful_store) connects to, so that
+    /// a case does not wait for it; `false` if the harness cannot, and time passes by itself.
+    async fn pass(&self, time: Duration) -> bool {
+        let _ = time;
+        false
+    }
+
     /// Connects a client like [`store`](Self::store), with `faults` between its engine and its steps, for the group
     /// `under_faults`: see [`faulty`](crate::faulty). `None` if no engine drives the store, or if the store has no
     /// option to wrap its steps; then that group is a known gap.

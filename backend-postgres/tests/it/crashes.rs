@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::common::*;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{MutexMode, MutexOptions};
+use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::PostgresOptions;
 use stanchion_testbed::servers::PostgresServer;
 
@@ -26,7 +27,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// a new process.
 async fn killed_after_grants(mode: MutexMode) {
     // The data of a killed server is with the operating system: only a killed machine needs `fsync`.
-    let options = PostgresOptions::default().setting("synchronous_commit", "on");
+    let clock = Clock::new().unwrap();
+    let options = PostgresOptions::default().setting("synchronous_commit", "on").clock(&clock);
     let server = PostgresServer::start(options).unwrap();
     let veteran = store(&server.url(), mode, LONG_TTL).await;
     let mut largest = None;
@@ -45,6 +47,8 @@ async fn killed_after_grants(mode: MutexMode) {
             if std::sync::Arc::ptr_eq(store, &fresh) {
                 server.kill().unwrap();
                 forget(guard);
+                // The end of the lease comes at once, by the server's clock.
+                clock.forward(SHORT_TTL).unwrap();
             } else {
                 guard.release().await.unwrap();
             }

@@ -45,6 +45,10 @@ impl<H: Harness> Harness for BlockingFace<H> {
         self.0.forgetful_store(retention).await.map(Self::over)
     }
 
+    async fn pass(&self, time: Duration) -> bool {
+        self.0.pass(time).await
+    }
+
     async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
         self.0.faulty_store(faults).await.map(Self::over)
     }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use stanchion_conformance::Harness;
 use stanchion_conformance::faulty::{self, Faults};
 use stanchion_core::{MutexMode, Store, Ticket};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
+use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::{self, PgBouncer, PostgresOptions, PostgresServer};
 
 use super::REQUEST;
@@ -45,6 +46,23 @@ static ROLE: LazyLock<Deployment> = LazyLock::new(|| {
     Deployment { url, admin: server.url(), migrate: false, alone: false }
 });
 
+/// A server for idle names alone, whose clock a case moves forward.
+struct Clocked {
+    deployment: Deployment,
+    clock: Clock,
+    _server: PostgresServer,
+}
+
+impl Clocked {
+    fn start() -> Self {
+        let clock = Clock::new().expect("a clock");
+        let server = PostgresServer::start(PostgresOptions::default().clock(&clock)).expect("a postgres");
+        let url = server.url();
+        let deployment = Deployment { admin: url.clone(), url, migrate: true, alone: false };
+        Self { deployment, clock, _server: server }
+    }
+}
+
 /// The server of databases that belong to one test.
 static PRIVATE: LazyLock<&'static PostgresServer> = LazyLock::new(|| start(PostgresOptions::default()));
 
@@ -73,17 +91,19 @@ pub(crate) struct DeploymentFixture {
     deployment: &'static Deployment,
     mode: MutexMode,
     namespace: String,
+    /// The server of idle names, if they are to be on one whose clock can be moved.
+    clocked: Option<OnceLock<Clocked>>,
 }
 
 impl DeploymentFixture {
     /// Makes a namespace in lease mode on one server.
     pub(crate) fn lease() -> Self {
-        Self::on(&SERVER, MutexMode::Lease)
+        Self { clocked: Some(OnceLock::new()), ..Self::on(&SERVER, MutexMode::Lease) }
     }
 
     /// Makes a namespace in session mode on one server.
     pub(crate) fn session() -> Self {
-        Self::on(&SERVER, MutexMode::Session)
+        Self { clocked: Some(OnceLock::new()), ..Self::on(&SERVER, MutexMode::Session) }
     }
 
     /// Makes a namespace behind a transaction pooler.
@@ -137,15 +157,25 @@ impl DeploymentFixture {
     }
 
     fn on(deployment: &'static Deployment, mode: MutexMode) -> Self {
-        Self { deployment, mode, namespace: format!("t{}", Ticket::random()) }
+        Self { deployment, mode, namespace: format!("t{}", Ticket::random()), clocked: None }
+    }
+
+    /// Returns the deployment of idle names.
+    fn forgetful(&self) -> &Deployment {
+        let clocked = self.clocked.as_ref().map(|server| server.get_or_init(Clocked::start));
+        clocked.map_or(self.deployment, |clocked| &clocked.deployment)
     }
 
     fn builder(&self) -> PostgresBuilder {
+        self.builder_on(self.deployment)
+    }
+
+    fn builder_on(&self, deployment: &Deployment) -> PostgresBuilder {
         // `lose_data` finds the sessions that keep mutexes by the beginning of the application name.
-        let separator = if self.deployment.url.contains('?') { '&' } else { '?' };
-        let url = format!("{}{separator}application_name={}", self.deployment.url, self.namespace);
+        let separator = if deployment.url.contains('?') { '&' } else { '?' };
+        let url = format!("{}{separator}application_name={}", deployment.url, self.namespace);
         let builder = PostgresStore::builder(&url).expect("a URL").namespace(&self.namespace);
-        let builder = builder.request_timeout(REQUEST).migrate(self.deployment.migrate);
+        let builder = builder.request_timeout(REQUEST).migrate(deployment.migrate);
         builder.mutex(self.mode).session_ttl(self.ttl())
     }
 
@@ -200,8 +230,14 @@ impl Harness for DeploymentFixture {
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
         // A second is the minimum.
         let retention = retention.max(Duration::from_secs(1));
-        let store = self.builder().retention(retention, retention).connect().await;
+        let builder = self.builder_on(self.forgetful());
+        let store = builder.retention(retention, retention).connect().await;
         Some(Arc::new(store.expect("a store")))
+    }
+
+    async fn pass(&self, time: Duration) -> bool {
+        let clocked = self.clocked.as_ref().and_then(OnceLock::get);
+        clocked.is_some_and(|clocked| clocked.clock.forward(time).is_ok())
     }
 
     async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
@@ -214,7 +250,8 @@ impl Harness for DeploymentFixture {
     }
 
     async fn leftover(&self) -> Option<usize> {
-        let row = sqlx::query(LEFTOVER).bind(&self.namespace).fetch_one(&mut self.admin().await).await;
+        let mut admin = PgConnection::connect(&self.forgetful().admin).await.expect("a connection");
+        let row = sqlx::query(LEFTOVER).bind(&self.namespace).fetch_one(&mut admin).await;
         usize::try_from(row.expect("a count").get::<i64, _>(0)).ok()
     }
 
