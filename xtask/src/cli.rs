@@ -30,7 +30,7 @@ pub(crate) enum Command {
     /// Build the program `stanchion` for this machine, and pack it with licences, manual and completions
     Archive,
     /// Run a part of the conformance suite on a Redis and a Postgres in containers
-    Containers(Containers),
+    Containers,
     /// Print the contract's clauses and their test cases, store by store
     Coverage,
     /// Run workers on the networked stores under every safe fault, and check their histories
@@ -93,13 +93,6 @@ pub(crate) struct Bench {
     /// Measure only the sides whose names begin with this
     #[arg(long, value_name = "NAME")]
     pub(crate) side: Vec<String>,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Containers {
-    /// Only build the programs, and run nothing
-    #[arg(long)]
-    pub(crate) build: bool,
 }
 
 #[derive(Args, Clone, Debug)]
