@@ -1,15 +1,15 @@
-//! Measures the false positives of a full Bloom filter against the configured rate, and compares the answers of other
-//! stores.
+//! Measures the false positives of a full Bloom filter against the configured rate, and compares
+//! the answers of other stores.
 //!
 //! ```text
 //! cargo run --release --features bloom --example bloom_rate
 //! cargo run --release --features bloom,redis,postgres --example bloom_rate redis://127.0.0.1/ postgres://localhost/
 //! ```
 //!
-//! Filters of 100,000 items are filled and queried for 10,000,000 other items. Each store that a URL names gets the
-//! same items, and is queried for 100,000 others; its answers and its exported bytes must equal those of the memory
-//! store, bit for bit. The program fails if a rate is more than 10 % off, an inserted item is not contained, or a store
-//! differs.
+//! Filters of 100,000 items are filled and queried for 10,000,000 other items. Each store that a
+//! URL names gets the same items, and is queried for 100,000 others; its answers and its exported
+//! bytes must equal those of the memory store, bit for bit. The program fails if a rate is more
+//! than 10 % off, an inserted item is not contained, or a store differs.
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtime; the library does not")]
 
 use std::env;

@@ -1,5 +1,5 @@
-//! What the library tells by `tracing`: a wait that was long, and, on a networked store whose server goes away, the outage and the
-//! loss of the lock.
+//! What the library tells by `tracing`: a wait that was long, and, on a networked store whose
+//! server goes away, the outage and the loss of the lock.
 //!
 //! ```text
 //! cargo run --example events
@@ -31,7 +31,8 @@ async fn main() -> Result<()> {
                     () = sleep(Duration::from_secs(3)) => guard.release().await,
                 }
             };
-            // They ask after the holder: the first of them has no patience, the second waits until it is free.
+            // They ask after the holder: the first of them has no patience, the second waits until
+            // it is free.
             let impatient = async { mutex.lock_for(Duration::from_millis(1200)).await.map(drop) };
             let patient = async { mutex.lock().await.map(drop) };
             tokio::try_join!(holder, impatient, patient).map(drop)

@@ -1,7 +1,8 @@
-//! A job that runs once a minute on one of several instances, whichever comes first, and on another one if that crashes.
+//! A job that runs once a minute on one of several instances, whichever comes first, and on another
+//! one if that crashes.
 //!
-//! The job and the note that it ran are one transaction, so that a run that did not end left nothing, and one that ended is not
-//! repeated. The time is that of the database.
+//! The job and the note that it ran are one transaction, so that a run that did not end left
+//! nothing, and one that ended is not repeated. The time is that of the database.
 //!
 //! ```text
 //! cargo run --example every_minute --features postgres -- postgres://localhost/app
@@ -20,7 +21,8 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The last minute that is done of each job.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS job_runs (job text PRIMARY KEY, done timestamptz NOT NULL)";
-/// This minute, unless it is done. Read once the lock is held; the run is of that minute, however long it takes.
+/// This minute, unless it is done. Read once the lock is held; the run is of that minute, however
+/// long it takes.
 const DUE: &str = "SELECT minute::text FROM date_trunc('minute', clock_timestamp()) AS minute
     WHERE NOT EXISTS (SELECT FROM job_runs WHERE job = $1 AND done >= minute)";
 const DONE: &str = "INSERT INTO job_runs VALUES ($1, $2::timestamptz)
@@ -62,7 +64,8 @@ pub async fn prepare(pool: &PgPool) -> Outcome<()> {
     Ok(())
 }
 
-/// Runs a job unless it has run in this minute or another instance is running it; returns whether it ran.
+/// Runs a job unless it has run in this minute or another instance is running it; returns whether
+/// it ran.
 ///
 /// # Errors
 /// That of the job, of the database or of the store; then nothing has happened.

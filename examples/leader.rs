@@ -1,4 +1,5 @@
-//! Two candidates for one post: one leads at a time, and the other takes over when the leader steps down.
+//! Two candidates for one post: one leads at a time, and the other takes over when the leader steps
+//! down.
 //!
 //! ```text
 //! cargo run --example leader

@@ -1,4 +1,5 @@
-//! A job that runs once in two seconds on one of several instances, and on another one if that crashes or its run fails.
+//! A job that runs once in two seconds on one of several instances, and on another one if that
+//! crashes or its run fails.
 //!
 //! ```text
 //! cargo run --example singleton_job

@@ -18,8 +18,8 @@ use crate::name_handle::{Granted, NameHandle};
 
 /// An acquisition, first come, first served.
 ///
-/// A release hands the hold to the head of the queue and wakes it: no other caller can overtake, and the waiter need
-/// not ask again. A call dropped at any point leaves nothing behind (C4).
+/// A release hands the hold to the head of the queue and wakes it: no other caller can overtake,
+/// and the waiter need not ask again. A call dropped at any point leaves nothing behind (C4).
 pub(crate) struct Acquire<'a> {
     handle: &'a NameHandle,
     operation: &'static str,
@@ -83,8 +83,8 @@ impl<'a> Acquire<'a> {
             }
             // If the store lost its data, its waiters bring the limit again.
             Progress::Queued => self.handle.bring_limit(permits, transition),
-            // The request was granted, and the hold was ended by force or expired before this future was polled: queue
-            // it again at its old place.
+            // The request was granted, and the hold was ended by force or expired before this
+            // future was polled: queue it again at its old place.
             Progress::Gone => {
                 self.handle.session.check_open()?;
                 self.handle.admit(permits, self.weight, false, transition)?;

@@ -12,7 +12,8 @@ use crate::kernel::{Loss, Permits, Transition, contained};
 use crate::names::Resident;
 use crate::sync::{Mutex, Notify};
 
-/// The state of a mutex, a semaphore or a wait group. The lock is held for nanoseconds, never across an await.
+/// The state of a mutex, a semaphore or a wait group. The lock is held for nanoseconds, never
+/// across an await.
 pub(crate) struct Entry {
     named: Named,
     clock: StoreClock,
@@ -30,7 +31,8 @@ pub(crate) struct Named {
     pub(crate) name: Name,
 }
 
-/// Ends the leases of a name in time for its waiters: one wake-up for the name, whatever the number of waiters.
+/// Ends the leases of a name in time for its waiters: one wake-up for the name, whatever the number
+/// of waiters.
 #[derive(Default)]
 struct Watch {
     watcher: OnceLock<Arc<Watcher>>,

@@ -7,11 +7,12 @@ use crate::names::SHARDS;
 use crate::session::Session;
 use crate::state::State;
 
-/// Maximum number of names of one call, those included that turn out to have no state: a caller with many idle handles must not
-/// keep its runtime from other work.
+/// Maximum number of names of one call, those included that turn out to have no state: a caller
+/// with many idle handles must not keep its runtime from other work.
 const MAX_NAMES: usize = 10_000;
 
-/// Where a listing goes on: behind a name of a shard of a kind. The empty text stands before all names.
+/// Where a listing goes on: behind a name of a shard of a kind. The empty text stands before all
+/// names.
 struct Position {
     kind: usize,
     shard: usize,

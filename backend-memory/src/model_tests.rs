@@ -1,4 +1,5 @@
-//! The store under a model checker: waiters that depend on other callers, and names that come and go.
+//! The store under a model checker: waiters that depend on other callers, and names that come and
+//! go.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -22,7 +23,8 @@ fn group(store: &MemoryStore) -> Arc<dyn WaitGroup> {
     store.wait_group("a", WaitGroupOptions::default()).unwrap()
 }
 
-/// Ends a hold by force, by `close` or by its lease, while two callers wait for its loss and one waits for the mutex.
+/// Ends a hold by force, by `close` or by its lease, while two callers wait for its loss and one
+/// waits for the mutex.
 fn loss() {
     Time::scenario(|time| async move {
         let store = MemoryStore::new();
@@ -235,7 +237,8 @@ fn l6_every_waiter_for_a_clock_sees_each_of_its_moves() {
     explore(3000, clocked);
 }
 
-/// A caller is held up between its call and the lock, while the clock goes on by so much that its earlier time would count as wrong.
+/// A caller is held up between its call and the lock, while the clock goes on by so much that its
+/// earlier time would count as wrong.
 #[test]
 fn c7_l1_a_decision_goes_by_the_time_after_the_wait_for_the_lock() {
     explore(3000, || {

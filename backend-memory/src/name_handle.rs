@@ -1,4 +1,5 @@
-//! One caller's handle of a name, under mutexes, semaphores and wait groups; also the backend of their guards.
+//! One caller's handle of a name, under mutexes, semaphores and wait groups; also the backend of
+//! their guards.
 
 use std::fmt;
 use std::pin::pin;
@@ -87,8 +88,8 @@ impl NameHandle {
         })
     }
 
-    /// Returns the limit for a request of that weight, after comparing it with the stored one at the first operation (C20). It is
-    /// not stored yet: a request that is refused stores nothing.
+    /// Returns the limit for a request of that weight, after comparing it with the stored one at
+    /// the first operation (C20). It is not stored yet: a request that is refused stores nothing.
     fn agreed(&self, permits: &Permits, weight: u32) -> Result<Limit> {
         let mismatch = |stored| Error::limit_mismatch(self.kind, self.limit.value(), stored);
         let limit = self.limit.settle(permits.limit()).map_err(mismatch)?;
@@ -98,7 +99,8 @@ impl NameHandle {
         }
     }
 
-    /// Checks a request against the limit and the bound of the queue, if it is to queue, and stores the limit (C20, C26, S2).
+    /// Checks a request against the limit and the bound of the queue, if it is to queue, and stores
+    /// the limit (C20, C26, S2).
     pub(crate) fn admit(
         &self,
         permits: &mut Permits,
@@ -209,8 +211,8 @@ impl NameHandle {
         freed.map(|freed| freed > 0).map_err(self.context(operation))
     }
 
-    /// Splits a hold of that weight into holds of 1, a bounded number at a time, so that others can come between (C27); `None` if
-    /// it ended meanwhile.
+    /// Splits a hold of that weight into holds of 1, a bounded number at a time, so that others can
+    /// come between (C27); `None` if it ended meanwhile.
     pub(crate) fn split(&self, ticket: Ticket, weight: u32) -> Option<Vec<Granted>> {
         let mut parts = Vec::new();
         let mut left = weight;

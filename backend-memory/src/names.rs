@@ -1,4 +1,5 @@
-//! A sharded map from name to state. It is used when a handle is created or dropped, never by an operation.
+//! A sharded map from name to state. It is used when a handle is created or dropped, never by an
+//! operation.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -33,7 +34,8 @@ pub(crate) struct Names<T> {
 struct Shard<T> {
     /// In the order of the bytes of the names, in which listings go through them.
     slots: BTreeMap<Name, Slot<T>>,
-    /// Names without a handle whose state is kept, by the end of that time. Each name is in it at most once.
+    /// Names without a handle whose state is kept, by the end of that time. Each name is in it at
+    /// most once.
     resting: BinaryHeap<Reverse<(u64, Name)>>,
     /// Upper bound on the tokens of every name that was removed (M2).
     token_floor: u64,
@@ -54,7 +56,8 @@ impl<T: Resident> Names<T> {
         Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: RandomState::new() }
     }
 
-    /// Returns the state of a name, for a new handle; `fresh` creates it with the floor of its tokens.
+    /// Returns the state of a name, for a new handle; `fresh` creates it with the floor of its
+    /// tokens.
     pub(crate) fn open(&self, name: &Name, at: Moment, fresh: impl FnOnce(u64) -> T) -> Arc<T> {
         let mut shard = self.shard(name);
         shard.sweep(at, 2);
@@ -100,8 +103,8 @@ impl<T: Resident> Names<T> {
         self.shard(name).slots.get(name).map(|slot| Arc::clone(&slot.state))
     }
 
-    /// Returns the first names of a shard that begin with `prefix` and come after `after`, in the order of their bytes.
-    /// O(log names + most).
+    /// Returns the first names of a shard that begin with `prefix` and come after `after`, in the
+    /// order of their bytes. O(log names + most).
     pub(crate) fn after(&self, shard: usize, prefix: &str, after: &str, most: usize) -> Vec<Name> {
         let begin = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let shard = lock(&self.shards[shard]);

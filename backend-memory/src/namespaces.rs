@@ -77,8 +77,8 @@ impl States {
 }
 
 impl Namespaces {
-    /// Looks at up to `maximum` namespaces, and removes those that nobody uses and that have no state any more. A new namespace
-    /// must not cost more the more there are.
+    /// Looks at up to `maximum` namespaces, and removes those that nobody uses and that have no
+    /// state any more. A new namespace must not cost more the more there are.
     fn sweep(&mut self, maximum: usize) {
         for _ in 0..maximum {
             let Some(namespace) = self.order.pop_front() else { return };

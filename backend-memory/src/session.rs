@@ -35,8 +35,8 @@ impl Session {
         })
     }
 
-    /// Returns whether the store object was closed. Called under the lock of an entry: `close` sets the flag before it
-    /// takes these locks, so that it finds every hold granted before.
+    /// Returns whether the store object was closed. Called under the lock of an entry: `close` sets
+    /// the flag before it takes these locks, so that it finds every hold granted before.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

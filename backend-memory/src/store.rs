@@ -25,16 +25,17 @@ use crate::wait_group::MemoryWaitGroup;
 
 /// A store in this process.
 ///
-/// Clones are one store object: closing one closes all. [`client`](Self::client) returns another store object over the
-/// same state, as another process would have on a networked store.
+/// Clones are one store object: closing one closes all. [`client`](Self::client) returns another
+/// store object over the same state, as another process would have on a networked store.
 ///
 /// # Guarantees
-/// The guarantees of the four traits, without leases unless [`ttl`](stanchion_core::HoldOptions::ttl) asks for one: a
-/// hold is kept by its guard, which cannot be cut off. The state of an unused name disappears by itself ([C25]).
+/// The guarantees of the four traits, without leases unless
+/// [`ttl`](stanchion_core::HoldOptions::ttl) asks for one: a hold is kept by its guard, which
+/// cannot be cut off. The state of an unused name disappears by itself ([C25]).
 ///
 /// # What is not guaranteed
-/// Nothing survives the process. A leaked guard (`std::mem::forget`) holds until the process ends, unless it has a
-/// lease that is not renewed or a `max_hold`.
+/// Nothing survives the process. A leaked guard (`std::mem::forget`) holds until the process ends,
+/// unless it has a lease that is not renewed or a `max_hold`.
 ///
 /// # Drop
 /// Objects and guards made by the store stay usable without it.
@@ -53,8 +54,8 @@ impl MemoryStore {
         Self::builder().build()
     }
 
-    /// Returns a new store object over the state of this name, which all callers in the process share. The state is
-    /// dropped with the last store object, handle or guard.
+    /// Returns a new store object over the state of this name, which all callers in the process
+    /// share. The state is dropped with the last store object, handle or guard.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self::over(States::named(name, || States::new(Self::builder())))
@@ -65,7 +66,8 @@ impl MemoryStore {
         MemoryStoreBuilder::default()
     }
 
-    /// Returns another store object over the same state and namespace. Closing one ends only its own calls and guards.
+    /// Returns another store object over the same state and namespace. Closing one ends only its
+    /// own calls and guards.
     #[must_use]
     pub fn client(&self) -> Self {
         Self::with_namespace(Arc::clone(&self.sessions.states), &self.session.namespace)
@@ -94,7 +96,8 @@ impl MemoryStore {
         Ok(Self { session, sessions: Arc::clone(&self.sessions) })
     }
 
-    /// Returns the number of names of this namespace with state, over all store objects. First removes state whose time is over ([C25]).
+    /// Returns the number of names of this namespace with state, over all store objects. First
+    /// removes state whose time is over ([C25]).
     ///
     /// [C25]: stanchion_core::contract#c25
     #[must_use]
@@ -108,12 +111,13 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// Forgets everything, of all namespaces, as a networked store that loses its data: a tool for tests.
+    /// Forgets everything, of all namespaces, as a networked store that loses its data: a tool for
+    /// tests.
     ///
-    /// All holds are lost, and all stored limits, quotas, buckets, wait groups, Bloom filters and fencing tokens are
-    /// gone. Tokens keep growing because the clock does ([M3]), as long as fewer than one a microsecond were drawn. A
-    /// queued waiter keeps waiting, stores the limit again, and is served; a waiter for a group gets `StateLost`
-    /// ([W6]).
+    /// All holds are lost, and all stored limits, quotas, buckets, wait groups, Bloom filters and
+    /// fencing tokens are gone. Tokens keep growing because the clock does ([M3]), as long as fewer
+    /// than one a microsecond were drawn. A queued waiter keeps waiting, stores the limit again,
+    /// and is served; a waiter for a group gets `StateLost` ([W6]).
     ///
     /// [M3]: stanchion_core::contract#m3
     /// [W6]: stanchion_core::contract#w6
@@ -193,7 +197,8 @@ impl Store for MemoryStore {
         Ok(Arc::new(Self::namespace(self, namespace)?))
     }
 
-    /// Holds no lock for longer than it takes to look at a sixteenth of the names of one kind. O(that) for each 1,000 names.
+    /// Holds no lock for longer than it takes to look at a sixteenth of the names of one kind.
+    /// O(that) for each 1,000 names.
     async fn list(&self, options: ListOptions) -> Result<ListPage> {
         crate::listing::list(&self.session, &options).map_err(in_operation("list", ""))
     }

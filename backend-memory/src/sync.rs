@@ -1,7 +1,7 @@
 //! The locks, flags and signals through which threads meet.
 //!
-//! This crate's unit tests replace them with a model checker's. Nothing else does: neither a feature nor the tests of
-//! another crate.
+//! This crate's unit tests replace them with a model checker's. Nothing else does: neither a
+//! feature nor the tests of another crate.
 
 #[cfg(test)]
 #[path = "../../core/src/sync/model.rs"]

@@ -1,8 +1,9 @@
-//! The meaning of the client's errors: a request was certainly not executed, or it may have been (C3, C21).
+//! The meaning of the client's errors: a request was certainly not executed, or it may have been
+//! (C3, C21).
 //!
-//! A request is a transaction. A request that the server refuses with severity `ERROR` is rolled back, so it was
-//! certainly not executed. If the session ends (`FATAL`, `PANIC`), the connection breaks, or no answer arrives, the
-//! commit may have come first.
+//! A request is a transaction. A request that the server refuses with severity `ERROR` is rolled
+//! back, so it was certainly not executed. If the session ends (`FATAL`, `PANIC`), the connection
+//! breaks, or no answer arrives, the commit may have come first.
 //!
 //! | `SQLSTATE` | what happened | what the caller gets |
 //! | --- | --- | --- |
@@ -20,9 +21,10 @@
 //! | `57P05`, `25P03` | not executed: the session was idle and had ended before | `Unavailable`; the connection is replaced |
 //! | `57P01`, `57P02`, any other `FATAL` or `PANIC` | the session ended | `Unknown`; the connection is replaced |
 //!
-//! A failure to connect is `Unavailable`, with its cause and the address. A connection that broke, or an answer that did not arrive in time, is
-//! `Unknown`. Through a pooler each request is a transaction of several messages, and only its commit can be `Unknown`.
-//! A pool that the user closed is `Closed`.
+//! A failure to connect is `Unavailable`, with its cause and the address. A connection that broke,
+//! or an answer that did not arrive in time, is `Unknown`. Through a pooler each request is a
+//! transaction of several messages, and only its commit can be `Unknown`. A pool that the user
+//! closed is `Closed`.
 
 use std::error::Error as StdError;
 use std::{io, iter};
@@ -55,7 +57,8 @@ pub(crate) fn code(error: &sqlx::Error) -> Option<&str> {
     of_server(error).map(PgDatabaseError::code)
 }
 
-/// Returns whether the connection can be used again, because the server refused the statement and nothing else failed.
+/// Returns whether the connection can be used again, because the server refused the statement and
+/// nothing else failed.
 pub(crate) fn leaves_connection(error: &sqlx::Error) -> bool {
     of_server(error).is_some_and(|error| {
         error.severity() == PgSeverity::Error
@@ -117,7 +120,8 @@ fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {
     }
 }
 
-/// Converts the error of a request that changes nothing, or was not committed: it was certainly not executed.
+/// Converts the error of a request that changes nothing, or was not committed: it was certainly not
+/// executed.
 pub(crate) fn certain(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unknown => {
@@ -161,7 +165,8 @@ fn of_client(error: &sqlx::Error, address: &str) -> Error {
         sqlx::Error::PoolTimedOut => unavailable("the pool had no connection in time".to_owned()),
         sqlx::Error::Tls(why) => unavailable(format!("no secure connection was made: {why}")),
         sqlx::Error::Configuration(_) => Error::invalid_argument("the client library refuses the settings"),
-        // A host is not looked for among the files: it is a file of the TLS settings that is missing.
+        // A host is not looked for among the files: it is a file of the TLS settings that is
+        // missing.
         sqlx::Error::Io(cause) if cause.kind() == io::ErrorKind::NotFound && !address.starts_with('/') => {
             unavailable(format!("a file of sslrootcert, sslcert or sslkey cannot be read: {cause}"))
         }
@@ -207,8 +212,8 @@ fn message(error: &PgDatabaseError) -> String {
     error.message().chars().take(MAX_MESSAGE).collect()
 }
 
-/// Makes the error for an answer that no function of the schema gives: something else changed the schema. The step was
-/// executed.
+/// Makes the error for an answer that no function of the schema gives: something else changed the
+/// schema. The step was executed.
 pub(crate) fn unexpected() -> Error {
     Error::new(ErrorKind::Unknown, "the server's answer was not understood")
 }

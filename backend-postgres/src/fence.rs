@@ -20,13 +20,14 @@ const INSTALL: &str = concat!(
     include_str!("../functions/fence_hand_over.sql"),
 );
 
-/// A resource in a Postgres database that only the newest holder of a mutex may write ([M9]). The database may be
-/// another one than the one that keeps the mutex.
+/// A resource in a Postgres database that only the newest holder of a mutex may write ([M9]). The
+/// database may be another one than the one that keeps the mutex.
 ///
-/// The check runs in the transaction that writes. It refuses a token that is smaller than the largest one seen, and the
-/// same token from another ticket. It stops a holder that was paused until after the end of its lease; a lock cannot.
-/// The largest token is a row of the table `stanchion.fences`, which stays locked until the transaction ends: a newer
-/// holder's write comes after it. Keep such a transaction short; while it is open, newer holders wait.
+/// The check runs in the transaction that writes. It refuses a token that is smaller than the
+/// largest one seen, and the same token from another ticket. It stops a holder that was paused
+/// until after the end of its lease; a lock cannot. The largest token is a row of the table
+/// `stanchion.fences`, which stays locked until the transaction ends: a newer holder's write comes
+/// after it. Keep such a transaction short; while it is open, newer holders wait.
 ///
 /// From Rust, call [`check`](Self::check) in the transaction, before the first write:
 ///
@@ -51,8 +52,9 @@ const INSTALL: &str = concat!(
 /// UPDATE invoices SET paid = true WHERE id = 42 AND stanchion.fenced('invoices/42', $1, $2);
 /// ```
 ///
-/// `$1` is the fencing token, a `bigint`, and `$2` the ticket, a `uuid`. `SELECT stanchion.fence(…)` with the same
-/// arguments raises SQLSTATE `STF01` instead, so that the transaction cannot be committed.
+/// `$1` is the fencing token, a `bigint`, and `$2` the ticket, a `uuid`. `SELECT
+/// stanchion.fence(…)` with the same arguments raises SQLSTATE `STF01` instead, so that the
+/// transaction cannot be committed.
 ///
 /// [M9]: stanchion_core::contract#m9
 #[derive(Clone, Debug)]
@@ -64,7 +66,8 @@ pub struct PostgresFence {
 }
 
 impl PostgresFence {
-    /// Makes a fence around a resource with a name of 1 to 512 bytes. Its row is in the schema `stanchion`.
+    /// Makes a fence around a resource with a name of 1 to 512 bytes. Its row is in the schema
+    /// `stanchion`.
     #[must_use]
     pub fn new(resource: impl Into<String>) -> Self {
         Self::over(resource.into(), Schema::default())
@@ -84,11 +87,12 @@ impl PostgresFence {
         Self { resource, schema, check, hand_over }
     }
 
-    /// Makes the table and the functions of fences in a database in which no store has made them. Existing ones stay.
+    /// Makes the table and the functions of fences in a database in which no store has made them.
+    /// Existing ones stay.
     ///
     /// # Errors
-    /// `Unauthorized` without the right to create a schema and its tables and functions; otherwise the error of the
-    /// connection.
+    /// `Unauthorized` without the right to create a schema and its tables and functions; otherwise
+    /// the error of the connection.
     ///
     /// # Cancel safety
     /// A dropped call has made all of them or none.
@@ -97,13 +101,14 @@ impl PostgresFence {
         sqlx::raw_sql(all).execute(connection).await.map(drop).map_err(error::of_request)
     }
 
-    /// Checks that the token does not belong to an older holder. Call it in the transaction that writes, before the
-    /// first write. Do not call it with a pool: the check would be a transaction of its own, and guard nothing.
+    /// Checks that the token does not belong to an older holder. Call it in the transaction that
+    /// writes, before the first write. Do not call it with a pool: the check would be a transaction
+    /// of its own, and guard nothing.
     ///
     /// # Errors
-    /// `Lost` if a larger token was seen, or the same one from another ticket; `Unavailable` if the server refused the
-    /// statement, as it does above `READ COMMITTED` if another holder wrote meanwhile. After either error, the
-    /// transaction can only be rolled back.
+    /// `Lost` if a larger token was seen, or the same one from another ticket; `Unavailable` if the
+    /// server refused the statement, as it does above `READ COMMITTED` if another holder wrote
+    /// meanwhile. After either error, the transaction can only be rolled back.
     ///
     /// # Cancel safety
     /// As the connection: a transaction whose statement was dropped is rolled back.
@@ -115,8 +120,8 @@ impl PostgresFence {
         self.run("check", &self.check, executor, by.into()).await
     }
 
-    /// Lets the new ticket of an attached hold write with the token that the hold kept. No earlier ticket may write any
-    /// more; see [`Fenced::hand_over`](stanchion_core::Fenced::hand_over).
+    /// Lets the new ticket of an attached hold write with the token that the hold kept. No earlier
+    /// ticket may write any more; see [`Fenced::hand_over`](stanchion_core::Fenced::hand_over).
     ///
     /// # Errors
     /// `Lost` if a larger token was seen; otherwise as [`check`](Self::check).

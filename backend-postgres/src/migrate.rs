@@ -44,12 +44,13 @@ struct Found {
     oldest: String,
 }
 
-/// Makes the schema that this version needs, or brings it up to date. If that was done already, also by a later version
-/// that still works with this one, this costs one cheap request.
+/// Makes the schema that this version needs, or brings it up to date. If that was done already,
+/// also by a later version that still works with this one, this costs one cheap request.
 ///
 /// # Errors
-/// `ConfigMismatch` if the schema does not work with this version, or if an administrator has to make it; `Unauthorized`
-/// if the role may not look at it or make it; or the reason why the server could not be asked.
+/// `ConfigMismatch` if the schema does not work with this version, or if an administrator has to
+/// make it; `Unauthorized` if the role may not look at it or make it; or the reason why the server
+/// could not be asked.
 pub(crate) async fn prepare(
     connection: &mut PgConnection,
     schema: &Schema,
@@ -135,8 +136,8 @@ fn before_first_release(schema: &Schema) -> Error {
     Error::new(ErrorKind::ConfigMismatch, detail)
 }
 
-/// Compares the schema with this version. A later version's schema works if that version says so: in a rolling upgrade,
-/// and after a rollback, both versions use one schema.
+/// Compares the schema with this version. A later version's schema works if that version says so:
+/// in a rolling upgrade, and after a rollback, both versions use one schema.
 fn compare(found: Found, schema: &Schema) -> Result<State> {
     let refused = |detail: String| Err(Error::new(ErrorKind::ConfigMismatch, detail));
     let Found { mut applied, functions, version, oldest } = found;
@@ -175,7 +176,8 @@ fn compare(found: Found, schema: &Schema) -> Result<State> {
     Ok(state)
 }
 
-/// Returns the numbers of a version such as `1.2.3-rc.1`, for comparison; what is no number counts as zero.
+/// Returns the numbers of a version such as `1.2.3-rc.1`, for comparison; what is no number counts
+/// as zero.
 fn numbers(version: &str) -> [u64; 3] {
     let release = version.split(['-', '+']).next().unwrap_or_default();
     let mut parts = release.split('.').map(|part| part.parse().unwrap_or(0));
@@ -235,11 +237,12 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the SQL that makes a schema (1 to 63 of `a-z 0-9 _`, beginning with a letter). An administrator runs it, for
-/// instance with `psql`. It grants `role` the rights to connect with `migrate=off`. It is one transaction.
+/// Returns the SQL that makes a schema (1 to 63 of `a-z 0-9 _`, beginning with a letter). An
+/// administrator runs it, for instance with `psql`. It grants `role` the rights to connect with
+/// `migrate=off`. It is one transaction.
 ///
-/// `after` is the last migration of tables that the schema has already; 0 if there is no schema yet. The functions are
-/// replaced in any case.
+/// `after` is the last migration of tables that the schema has already; 0 if there is no schema
+/// yet. The functions are replaced in any case.
 ///
 /// # Errors
 /// `InvalidArgument` for an illegal name of a schema or a role.

@@ -12,7 +12,8 @@ const DEFAULT: &str = "stanchion";
 /// Maximum length of an identifier at the server, in bytes.
 const MAX_NAME: usize = 63;
 
-/// The migrations that make the tables, in order: version, description, SQL. A released one is never changed.
+/// The migrations that make the tables, in order: version, description, SQL. A released one is
+/// never changed.
 const TABLES: &[(i64, &str, &str)] = &[
     (1, "namespaces", include_str!("../schema/0001_namespaces.sql")),
     (2, "permits", include_str!("../schema/0002_permits.sql")),
@@ -29,11 +30,12 @@ const TABLES: &[(i64, &str, &str)] = &[
     (13, "inspections in parts", include_str!("../schema/0013_inspections_in_parts.sql")),
 ];
 
-/// The functions and views, each behind the ones that it needs. All of them are replaced together, in one transaction.
+/// The functions and views, each behind the ones that it needs. All of them are replaced together,
+/// in one transaction.
 ///
-/// Processes of other versions of the library may call them meanwhile: a function that is called from Rust keeps its
-/// arguments and columns, or gets another name. One that is no longer listed stays in a schema until a migration drops it,
-/// which also raises [`OLDEST_LIBRARY`].
+/// Processes of other versions of the library may call them meanwhile: a function that is called
+/// from Rust keeps its arguments and columns, or gets another name. One that is no longer listed
+/// stays in a schema until a migration drops it, which also raises [`OLDEST_LIBRARY`].
 const FUNCTIONS: &[&str] = &[
     include_str!("../functions/now.sql"),
     include_str!("../functions/session_key.sql"),
@@ -151,7 +153,8 @@ pub(crate) fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))
 }
 
-/// A statement. Its text is a file of this crate, in which only the schema name is replaced, quoted.
+/// A statement. Its text is a file of this crate, in which only the schema name is replaced,
+/// quoted.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement(SqlStr);
 
@@ -201,19 +204,22 @@ impl Schema {
         })
     }
 
-    /// Makes a statement in this schema whose text contains values: the store's own numbers, checked names, and literals.
+    /// Makes a statement in this schema whose text contains values: the store's own numbers,
+    /// checked names, and literals.
     pub(crate) fn filled(&self, text: &'static str, values: &[(&str, &str)]) -> Statement {
         let text =
             values.iter().fold(self.text(text).into_owned(), |text, (name, value)| text.replace(name, value));
         Statement(AssertSqlSafe(text).into_sql_str())
     }
 
-    /// Returns the name of the table of applied migrations, in the form that the client library needs.
+    /// Returns the name of the table of applied migrations, in the form that the client library
+    /// needs.
     pub(crate) fn migrations_table(&self) -> String {
         self.text("stanchion.migrations").into_owned()
     }
 
-    /// Returns the SQL that makes the table of applied migrations in the same way as the client library.
+    /// Returns the SQL that makes the table of applied migrations in the same way as the client
+    /// library.
     pub(crate) fn bookkeeping(&self) -> SqlStr {
         self.statement(include_str!("sql/bookkeeping.sql")).sql()
     }

@@ -1,7 +1,8 @@
 //! Names of the keys that hold the state of an object.
 //!
-//! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag `{namespace/stripe}`, and so
-//! one slot. The purpose of a key stands before the name, so that no name can be made to look like another key.
+//! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag
+//! `{namespace/stripe}`, and so one slot. The purpose of a key stands before the name, so that no
+//! name can be made to look like another key.
 
 use stanchion_core::engine::check_namespace;
 use stanchion_core::spi::{Object, ProcessId};
@@ -66,7 +67,8 @@ impl Keyspace {
         &self.stripes[stripe].live
     }
 
-    /// Returns the keys of an object in the order of the scripts: six, for a wait group seven, for a limiter three.
+    /// Returns the keys of an object in the order of the scripts: six, for a wait group seven, for
+    /// a limiter three.
     pub(crate) fn object(&self, object: &Object) -> Vec<String> {
         let (stripe, kind) = (self.stripe(object), object.kind.letter());
         let key = |part: &str| format!("{}{kind}{part}{}", stripe.tag, object.name);
@@ -111,22 +113,22 @@ impl Keyspace {
         key.push_str(object.name.as_str());
     }
 
-    /// Returns the keys of a stripe with which a cluster executes a listing only where all keys of the stripe are on one node: one
-    /// that may be there, and one that never is.
+    /// Returns the keys of a stripe with which a cluster executes a listing only where all keys of
+    /// the stripe are on one node: one that may be there, and one that never is.
     pub(crate) fn whole_stripe(&self, stripe: usize) -> [String; 2] {
         let Stripe { mark, tag, .. } = &self.stripes[stripe];
         [mark.clone(), format!("{tag}none")]
     }
 
-    /// Returns the pattern of the records' keys of names that begin with a text: of one stripe or of all, of one kind or of all. It may
-    /// match other names, too.
+    /// Returns the pattern of the records' keys of names that begin with a text: of one stripe or
+    /// of all, of one kind or of all. It may match other names, too.
     pub(crate) fn pattern(&self, stripe: Option<usize>, kind: Option<Kind>, prefix: &str) -> String {
         let stripe = stripe.map_or_else(|| "*".to_owned(), |stripe| stripe.to_string());
         let kind = kind.map_or_else(|| "[mswlb]".to_owned(), |kind| kind.letter().to_string());
         // Nothing in a namespace has a meaning in a pattern.
         let mut pattern = format!("{{{}/{stripe}}}:{kind}:", self.namespace);
-        // With a brace in it, the server would compare the prefix at each brace of a name, for a time that grows with the square of the
-        // name's length.
+        // With a brace in it, the server would compare the prefix at each brace of a name, for a
+        // time that grows with the square of the name's length.
         let prefix = prefix.split_once('}').map_or(prefix, |(before, _)| before);
         for letter in prefix.chars() {
             if matches!(letter, '*' | '?' | '[' | ']' | '\\') {

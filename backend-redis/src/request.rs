@@ -36,8 +36,8 @@ impl Request<'_> {
         matches!(self, Self::Script(call) if call.quorum.is_some())
     }
 
-    /// Returns the commands: a script by its hash, or with its text if `text`. With `asking`, `ASKING` comes first: a node
-    /// that a slot is being moved to answers only requests marked so.
+    /// Returns the commands: a script by its hash, or with its text if `text`. With `asking`,
+    /// `ASKING` comes first: a node that a slot is being moved to answers only requests marked so.
     pub(crate) fn commands(&self, asking: bool, text: bool) -> Vec<Cmd> {
         let mut commands = Vec::with_capacity(3);
         commands.extend(asking.then(|| redis::cmd("ASKING")));

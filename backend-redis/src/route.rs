@@ -1,4 +1,5 @@
-//! Routes the requests of the steps. No other module knows whether the stripes are on several servers.
+//! Routes the requests of the steps. No other module knows whether the stripes are on several
+//! servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,8 @@ impl Route {
         }
     }
 
-    /// Returns the number of the server that holds an object's stripe: a stripe's own where each may have another.
+    /// Returns the number of the server that holds an object's stripe: a stripe's own where each
+    /// may have another.
     pub(crate) fn server(&self, object: &Object) -> usize {
         if self.has_all_stripes() { 0 } else { stripe_of(object) }
     }
@@ -53,7 +55,8 @@ impl Route {
     /// Sends a request about keys of one stripe, and waits for its answer until `end`.
     ///
     /// # Errors
-    /// `Unavailable` if it was not executed, `Unknown` if it may have been, or the kind of the server's refusal.
+    /// `Unavailable` if it was not executed, `Unknown` if it may have been, or the kind of the
+    /// server's refusal.
     pub(crate) async fn send(&self, stripe: usize, request: Request<'_>, end: Instant) -> Result<Answered> {
         match self {
             Self::One(pool) => pool.send(request, false, end).await?.map_err(|error| pool.judge(error)),
@@ -70,7 +73,8 @@ impl Route {
         Ok(answered.value)
     }
 
-    /// Sends a command to each primary, and waits for the answers for `limit` at most. Returns them with the name of the node, which is empty for a single server.
+    /// Sends a command to each primary, and waits for the answers for `limit` at most. Returns them
+    /// with the name of the node, which is empty for a single server.
     ///
     /// # Errors
     /// If the primaries could not be found out.

@@ -1,4 +1,5 @@
-//! The scripts. They are called by their hash; the text is sent only to a server that does not know it.
+//! The scripts. They are called by their hash; the text is sent only to a server that does not know
+//! it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};

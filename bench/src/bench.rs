@@ -40,7 +40,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Reads `[--quick] [--only MEASURE]… [--side NAME]…` from the command line; cargo's own flags are ignored.
+    /// Reads `[--quick] [--only MEASURE]… [--side NAME]…` from the command line; cargo's own flags
+    /// are ignored.
     #[must_use]
     pub fn from_arguments(store: &str, versions: Vec<(String, String)>) -> Self {
         let arguments: Vec<String> = env::args().skip(1).collect();
@@ -93,7 +94,8 @@ impl Bench {
         self.report.tables.push(table);
     }
 
-    /// Writes the results: of a full run to `docs/bench-results`, of a quick run to `target/bench-results`.
+    /// Writes the results: of a full run to `docs/bench-results`, of a quick run to
+    /// `target/bench-results`.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -6,7 +6,8 @@ use stanchion_core::Limiter;
 
 use crate::Failure;
 
-/// Decides for each name whether a call is admitted. A clone decides for the same names, as another task would.
+/// Decides for each name whether a call is admitted. A clone decides for the same names, as another
+/// task would.
 pub trait Decider: Clone + Send + Sync + 'static {
     /// Decides for the name with this number.
     fn allow(&self, name: usize) -> impl Future<Output = Result<bool, Failure>> + Send;

@@ -141,7 +141,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Returns the spread of figures in any order. Leaves out figures that are not a number; `None` if none is left.
+    /// Returns the spread of figures in any order. Leaves out figures that are not a number; `None`
+    /// if none is left.
     #[must_use]
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();

@@ -1,5 +1,6 @@
-//! The parts of the benchmarks: sides that run alternately, the loads under which they run, tables of results, and
-//! hand-written code that people use in place of a library. The peers are in the benches themselves. Not published.
+//! The parts of the benchmarks: sides that run alternately, the loads under which they run, tables
+//! of results, and hand-written code that people use in place of a library. The peers are in the
+//! benches themselves. Not published.
 //!
 //! `cargo xtask bench` runs all of it.
 

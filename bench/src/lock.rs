@@ -19,7 +19,8 @@ pub trait Lock: Clone + Send + Sync + 'static {
     fn release(&self, held: Self::Guard) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Several locks, one name as several processes have it or several names: each clone is the next one.
+/// Several locks, one name as several processes have it or several names: each clone is the next
+/// one.
 #[derive(Debug)]
 pub struct Processes<L> {
     all: Arc<Vec<L>>,

@@ -79,7 +79,8 @@ pub fn flush(folder: &Path) -> io::Result<u128> {
 pub fn versions(crates: &[&str]) -> Vec<(String, String)> {
     let lock = include_str!("../../Cargo.lock");
     let package = |name: &&str| {
-        // Of several versions the last one: packages are sorted by version, and the workspace uses the newest.
+        // Of several versions the last one: packages are sorted by version, and the workspace uses
+        // the newest.
         let (_, rest) = lock.rsplit_once(&format!("name = \"{name}\"\nversion = \""))?;
         Some(((*name).to_owned(), rest.split('"').next()?.to_owned()))
     };

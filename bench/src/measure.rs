@@ -37,8 +37,8 @@ pub struct Measure<'a> {
 }
 
 impl<'a> Measure<'a> {
-    /// Creates a measure without sides. Its slug names it on the command line and in files; ratios are computed from
-    /// the first column.
+    /// Creates a measure without sides. Its slug names it on the command line and in files; ratios
+    /// are computed from the first column.
     #[must_use]
     pub fn new(slug: &str, title: &str, about: &str, columns: Vec<Column>) -> Self {
         let (sides, targets) = (Vec::new(), Vec::new());
@@ -86,8 +86,9 @@ impl<'a> Measure<'a> {
         &self.slug
     }
 
-    /// Runs one slice of each side to warm up, and then `rounds` rounds, each in another order. A single round has long
-    /// slices and no warm-up. A side that fails is left out from then on, and its row gives the error.
+    /// Runs one slice of each side to warm up, and then `rounds` rounds, each in another order. A
+    /// single round has long slices and no warm-up. A side that fails is left out from then on, and
+    /// its row gives the error.
     #[must_use]
     pub fn run(mut self, rounds: usize) -> Table {
         let mut rows: Vec<Row> =

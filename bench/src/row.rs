@@ -28,7 +28,8 @@ pub struct Row {
     pub role: Role,
     /// The figure of each column; `None` if there is no figure.
     pub figures: Vec<Option<Spread>>,
-    /// The ratio of the first column to the raw side's: the median of the ratios of neighbouring slices.
+    /// The ratio of the first column to the raw side's: the median of the ratios of neighbouring
+    /// slices.
     pub to_raw: Option<f64>,
     /// The same ratio to the best peer's.
     pub to_best_peer: Option<f64>,

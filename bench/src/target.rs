@@ -81,7 +81,8 @@ impl Target {
         self
     }
 
-    /// Judges the target by the rows. A target against the best peer is met if all peers have failed.
+    /// Judges the target by the rows. A target against the best peer is met if all peers have
+    /// failed.
     pub(crate) fn judge(&self, rows: &[Row], columns: &[crate::figure::Column]) -> Verdict {
         let column = columns.get(self.column);
         let name = column.map_or("", |column| column.name.as_str());

@@ -11,7 +11,8 @@ use crate::harness::Harness;
 /// A running case. It needs no `Send`: a thread of its own drives it.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// One case: the smallest part of the contract that can hold or fail by itself. It runs on a harness `H`.
+/// One case: the smallest part of the contract that can hold or fail by itself. It runs on a
+/// harness `H`.
 pub struct Case<H: ?Sized + 'static = dyn Harness> {
     pub(crate) group: &'static str,
     pub(crate) name: &'static str,
@@ -47,8 +48,8 @@ impl<H: ?Sized> Case<H> {
 }
 
 impl Case {
-    /// Returns the clauses in the name of the case, written as in the contract: `C4`. A mutex's case that runs on a
-    /// semaphore also shows [S8].
+    /// Returns the clauses in the name of the case, written as in the contract: `C4`. A mutex's
+    /// case that runs on a semaphore also shows [S8].
     ///
     /// [S8]: stanchion_core::contract#s8
     #[must_use]

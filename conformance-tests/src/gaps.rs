@@ -1,8 +1,10 @@
-//! Known gaps: the cases that a store is known not to pass, each with a reason, as listed in the call of a suite.
+//! Known gaps: the cases that a store is known not to pass, each with a reason, as listed in the
+//! call of a suite.
 //!
-//! A listed case becomes `#[ignore = "reason"]`, so that the test runner counts and names it. A case that finds that
-//! the store or its harness lacks something it needs fails, unless it is listed. A listed case that passes fails a
-//! separate test. So the list is complete and has no extra entries, and no test is green that was not run.
+//! A listed case becomes `#[ignore = "reason"]`, so that the test runner counts and names it. A
+//! case that finds that the store or its harness lacks something it needs fails, unless it is
+//! listed. A listed case that passes fails a separate test. So the list is complete and has no
+//! extra entries, and no test is green that was not run.
 
 /// One entry of the list: a case, or all cases of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +41,8 @@ pub fn cannot_show(what: &str) {
 #[derive(Debug)]
 pub(crate) struct CannotShow(pub(crate) String);
 
-/// Defines, for the rest of the scope, the macro `with_known_gap!`, which puts `#[ignore = "reason"]` on the tests of
-/// listed cases, and the list `KNOWN_GAPS` of [`Gap`]s.
+/// Defines, for the rest of the scope, the macro `with_known_gap!`, which puts `#[ignore =
+/// "reason"]` on the tests of listed cases, and the list `KNOWN_GAPS` of [`Gap`]s.
 ///
 /// The first argument is a dollar sign: a macro cannot write one into another macro by itself.
 #[doc(hidden)]

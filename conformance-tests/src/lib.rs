@@ -1,9 +1,10 @@
-//! The contract of the `stanchion` coordination library as tests, for the stores of this workspace and for any other
-//! store.
+//! The contract of the `stanchion` coordination library as tests, for the stores of this workspace
+//! and for any other store.
 //!
-//! A store provides a [`Harness`]; [`suite!`] makes one `#[test]` for each case. A case is named after the clauses of
-//! the contract that it asserts. [`steps`] has the cases for the steps of a lease store, below the engine. The
-//! repository has a complete small store to copy, with its harnesses, in `conformance-tests/examples/third_store`.
+//! A store provides a [`Harness`]; [`suite!`] makes one `#[test]` for each case. A case is named
+//! after the clauses of the contract that it asserts. [`steps`] has the cases for the steps of a
+//! lease store, below the engine. The repository has a complete small store to copy, with its
+//! harnesses, in `conformance-tests/examples/third_store`.
 //!
 //! ```ignore
 //! // tests/conformance.rs of a store

@@ -1,10 +1,11 @@
 //! Time for verdicts: without the time in which the machine was stalled.
 //!
-//! A test that bounds a time must not fail because its machine was busy. Threads of this module sleep again and again for a
-//! few milliseconds. If one wakes up late, the machine was stalled for that long. The [`Stopwatch`] and [`timeout`] do not
-//! count that time. Nor do they count what such delays add to what is measured: an answer of a store takes a chain of
-//! wake-ups, in this process and in the store's, each of which is as late as theirs. Delays by the store itself count in
-//! full on a machine with processor time to spare.
+//! A test that bounds a time must not fail because its machine was busy. Threads of this module
+//! sleep again and again for a few milliseconds. If one wakes up late, the machine was stalled for
+//! that long. The [`Stopwatch`] and [`timeout`] do not count that time. Nor do they count what such
+//! delays add to what is measured: an answer of a store takes a chain of wake-ups, in this process
+//! and in the store's, each of which is as late as theirs. Delays by the store itself count in full
+//! on a machine with processor time to spare.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,8 +22,8 @@ pub const EPSILON: Duration = Duration::from_millis(500);
 const MAXIMUM_THREADS: usize = 16;
 /// Number of stalls that are remembered one by one: more than can overlap with the next one.
 const REMEMBERED: usize = 64;
-/// Number of wake-ups, one after another, in what a test measures at once: a few requests, with their tasks and threads
-/// in the test, in its server, and between them.
+/// Number of wake-ups, one after another, in what a test measures at once: a few requests, with
+/// their tasks and threads in the test, in its server, and between them.
 const CHAIN: u32 = 40;
 
 /// How one monitoring thread sleeps, in µs.
@@ -34,10 +35,12 @@ struct Pace {
     usual: u64,
 }
 
-/// The pace of the first thread, which notices that the machine as a whole is busy. On an idle machine it wakes up in time.
+/// The pace of the first thread, which notices that the machine as a whole is busy. On an idle
+/// machine it wakes up in time.
 const FIRST: Pace = Pace { sleep: 5_000, usual: 500 };
-/// The pace of the others: one processor alone may stand still, and a thread notices that only on its own. Of many
-/// processors one is always late by a little, so only a longer delay counts as a stall.
+/// The pace of the others: one processor alone may stand still, and a thread notices that only on
+/// its own. Of many processors one is always late by a little, so only a longer delay counts as a
+/// stall.
 const OTHERS: Pace = Pace { sleep: 20_000, usual: 50_000 };
 
 impl Pace {
@@ -79,7 +82,8 @@ impl WakeUps {
     /// Returns the delay of a chain of wake-ups, each as late as these on average since `earlier`.
     fn delay_of_chain(self, earlier: Self) -> Duration {
         let (count, late) = (self.count - earlier.count, self.late - earlier.late);
-        // In a shorter time than a wake-up takes, nothing was delayed that has not been counted as a stall.
+        // In a shorter time than a wake-up takes, nothing was delayed that has not been counted as
+        // a stall.
         Duration::from_micros(late.checked_div(count).unwrap_or(0)) * CHAIN
     }
 }
@@ -184,8 +188,8 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Measures real time, without the time in which the machine was stalled, and without the delay of a chain of wake-ups on
-/// a busy machine. It does not follow a paused clock.
+/// Measures real time, without the time in which the machine was stalled, and without the delay of
+/// a chain of wake-ups on a busy machine. It does not follow a paused clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     start: u64,
@@ -209,7 +213,8 @@ impl Stopwatch {
         self.elapsed_in(1)
     }
 
-    /// Returns the counted time since the start, in which so many things happened one after another.
+    /// Returns the counted time since the start, in which so many things happened one after
+    /// another.
     #[must_use]
     pub fn elapsed_in(&self, rounds: u32) -> Duration {
         let (now, wake_ups) = MachineMonitor::get().counted();

@@ -96,8 +96,8 @@ where
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Prints the number of cases of a suite and the declarations of its store, past the output capture of the test runner.
-/// [`suite!`](crate::suite!) makes a test that calls it.
+/// Prints the number of cases of a suite and the declarations of its store, past the output capture
+/// of the test runner. [`suite!`](crate::suite!) makes a test that calls it.
 ///
 /// # Panics
 /// If the store cannot be reached.
@@ -120,8 +120,8 @@ where
     assert_eq!(printed, Verdict::Passed, "{suite}");
 }
 
-/// Runs a case on a runtime of its own and returns its verdict. A case that takes longer than `limit` has failed; its
-/// thread keeps running.
+/// Runs a case on a runtime of its own and returns its verdict. A case that takes longer than
+/// `limit` has failed; its thread keeps running.
 ///
 /// # Panics
 /// If the system refuses to start a thread or a runtime.
@@ -225,9 +225,10 @@ pub fn message_of(payload: &(dyn Any + Send)) -> String {
 
 /// Makes one `#[test]` for each case, so that no store can leave one out.
 ///
-/// The argument is an expression for a [`Harness`](crate::Harness). It may await, and is evaluated again for each case,
-/// on the runtime of that case. Known [gaps](crate::gaps) follow it, each with its reason: a case or a whole group. Two
-/// more tests check that list and print the number of cases.
+/// The argument is an expression for a [`Harness`](crate::Harness). It may await, and is evaluated
+/// again for each case, on the runtime of that case. Known [gaps](crate::gaps) follow it, each with
+/// its reason: a case or a whole group. Two more tests check that list and print the number of
+/// cases.
 ///
 /// ```ignore
 /// stanchion_conformance::suite!(MyHarness::start().await);

@@ -24,20 +24,21 @@ pub use crate::stopwatch::{EPSILON, Stopwatch, timeout};
 
 /// Maximum poll floor `P`.
 pub const POLL_FLOOR: Duration = Duration::from_secs(1);
-/// Maximum time until a dropped future has left nothing behind while the store answers ([C4]), with ε.
+/// Maximum time until a dropped future has left nothing behind while the store answers ([C4]), with
+/// ε.
 ///
 /// [C4]: stanchion_core::contract#c4
 pub const CANCELLED: Duration = Duration::from_secs(1).saturating_add(EPSILON);
-/// A time limit within which a store answers unless the machine stands still. With a shorter limit, a call may end as unknown
-/// ([C17]).
+/// A time limit within which a store answers unless the machine stands still. With a shorter limit,
+/// a call may end as unknown ([C17]).
 ///
 /// [C17]: stanchion_core::contract#c17
 pub const BRIEF: Duration = Duration::from_millis(500);
-/// Time limit for a call that ends at once in a correct store, but takes ten times as long or for ever with the
-/// mistake.
+/// Time limit for a call that ends at once in a correct store, but takes ten times as long or for
+/// ever with the mistake.
 pub const AT_ONCE: Duration = Duration::from_secs(2);
-/// Maximum time of a queued release. Without that release, the object is free only after its lease, or never if the
-/// lease is renewed. With the default lease, that takes at least ten times as long.
+/// Maximum time of a queued release. Without that release, the object is free only after its lease,
+/// or never if the lease is renewed. With the default lease, that takes at least ten times as long.
 pub const QUEUED: Duration = Duration::from_secs(3);
 /// Maximum delay by dead waiters in front, once ([C5]).
 ///
@@ -53,8 +54,8 @@ pub fn now() -> Instant {
     clock::now()
 }
 
-/// Asks until the outcome is known, one way or the other: the answer to a call with a short time limit can be late
-/// ([C3], [C17]).
+/// Asks until the outcome is known, one way or the other: the answer to a call with a short time
+/// limit can be late ([C3], [C17]).
 ///
 /// # Errors
 /// The call's own, but not `Unknown` or `Unavailable`.
@@ -77,8 +78,8 @@ pub fn unique(what: &str) -> String {
     format!("{what}-{}", Ticket::random())
 }
 
-/// Returns a namespace that no other case uses. A harness whose user has a right to some namespaces only gives it those that
-/// begin with `t`.
+/// Returns a namespace that no other case uses. A harness whose user has a right to some namespaces
+/// only gives it those that begin with `t`.
 #[must_use]
 pub fn tenant(what: &str) -> String {
     unique(&format!("tenant-{what}"))
@@ -102,16 +103,16 @@ pub fn foreign(kind: Kind) -> Detached {
     Detached::new(kind, "not a namespace", &name, Ticket::detached(), token)
 }
 
-/// Returns options for holds that end after `ttl` without renewal. With the guard forgotten, such a hold is like the
-/// hold of a dead holder.
+/// Returns options for holds that end after `ttl` without renewal. With the guard forgotten, such a
+/// hold is like the hold of a dead holder.
 pub fn unrenewed(ttl: Duration) -> HoldOptions {
     let mut options = leased(ttl);
     options.renew = false;
     options
 }
 
-/// Returns a lease so long that its end and `TTL/3 + ε` can be told apart, and that a hold is renewed in time on a
-/// machine that stands still for seconds.
+/// Returns a lease so long that its end and `TTL/3 + ε` can be told apart, and that a hold is
+/// renewed in time on a machine that stands still for seconds.
 pub fn long_ttl(h: &dyn Harness) -> Duration {
     (h.ttl() * 3).max(Duration::from_secs(5))
 }
@@ -146,7 +147,8 @@ where
     within(limit, what, asking).await;
 }
 
-/// Runs `run` while polling a future that must not end meanwhile. Without polls, that future would make no progress.
+/// Runs `run` while polling a future that must not end meanwhile. Without polls, that future would
+/// make no progress.
 pub async fn beside<F, T>(waiting: &mut F, what: &str, run: impl Future<Output = T>) -> T
 where
     F: Future + Unpin,
@@ -157,9 +159,9 @@ where
     }
 }
 
-/// Asserts that a call with this time limit ends without success at its limit, neither earlier nor much later ([C17]).
-/// The outcome of the call may be unknown if `or_unknown`; otherwise only if the machine stood still meanwhile, and then
-/// the call is made again.
+/// Asserts that a call with this time limit ends without success at its limit, neither earlier nor
+/// much later ([C17]). The outcome of the call may be unknown if `or_unknown`; otherwise only if
+/// the machine stood still meanwhile, and then the call is made again.
 ///
 /// [C17]: stanchion_core::contract#c17
 pub async fn ends_at_limit<T, F>(limit: Duration, or_unknown: bool, what: &str, call: impl Fn() -> F)
@@ -188,13 +190,14 @@ where
     }
 }
 
-/// Returns the time since `start` in which the machine stood still. The stopwatch was started at `start`.
+/// Returns the time since `start` in which the machine stood still. The stopwatch was started at
+/// `start`.
 pub fn stood_still(start: Instant, watch: &Stopwatch) -> Duration {
     start.elapsed().saturating_sub(watch.elapsed())
 }
 
-/// Asserts that a call that began at `start` has an unknown outcome because its answer was late, and that it was late
-/// because the machine stood still.
+/// Asserts that a call that began at `start` has an unknown outcome because its answer was late,
+/// and that it was late because the machine stood still.
 pub fn assert_stood_still(start: Instant, watch: &Stopwatch, error: &stanchion_core::Error) {
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     let still = stood_still(start, watch);

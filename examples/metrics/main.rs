@@ -1,7 +1,8 @@
-//! Serves the metrics of a store for Prometheus, while a few tasks use it. The dashboard beside this file shows them in Grafana.
+//! Serves the metrics of a store for Prometheus, while a few tasks use it. The dashboard beside
+//! this file shows them in Grafana.
 //!
-//! `cargo run --example metrics --features metrics -- 127.0.0.1:9464 memory:` serves `http://127.0.0.1:9464/metrics`. The second
-//! argument is the URL of any store.
+//! `cargo run --example metrics --features metrics -- 127.0.0.1:9464 memory:` serves
+//! `http://127.0.0.1:9464/metrics`. The second argument is the URL of any store.
 
 #![allow(clippy::disallowed_methods, reason = "a program owns its runtime, and sleeps; the library does not")]
 
@@ -15,7 +16,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use stanchion::{ErrorKind, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, metering};
 use tokio::time::sleep;
 
-/// Upper bounds of the buckets, in seconds. Without them an exporter may give quantiles, which cannot be added up over instances.
+/// Upper bounds of the buckets, in seconds. Without them an exporter may give quantiles, which
+/// cannot be added up over instances.
 const BUCKETS: [f64; 10] = [0.0001, 0.0005, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
 
 #[tokio::main]
@@ -38,7 +40,8 @@ pub fn serve(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     let seconds = Matcher::Suffix("_seconds".to_owned());
     let builder = PrometheusBuilder::new().with_http_listener(address);
     builder.set_buckets_for_metric(seconds, &BUCKETS)?.install()?;
-    // `invoices/7` and `invoices/8` are counted together, and everything that has no group is `other`.
+    // `invoices/7` and `invoices/8` are counted together, and everything that has no group is
+    // `other`.
     metering::group_by(|_, name| match name.split_once('/') {
         Some(("invoices", _)) => "invoices".into(),
         _ => "other".into(),
@@ -46,8 +49,8 @@ pub fn serve(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Uses the store for ever, also while it is away: mutexes that several tasks want, a semaphore that is full at times, a limiter that
-/// refuses.
+/// Uses the store for ever, also while it is away: mutexes that several tasks want, a semaphore
+/// that is full at times, a limiter that refuses.
 ///
 /// # Errors
 /// Those that waiting does not mend.

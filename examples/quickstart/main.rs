@@ -6,8 +6,8 @@
 //! cargo run --example quickstart
 //! ```
 //!
-//! Started twice against one Redis, the two processes share the slots and the ledger, which is then a file: in the
-//! temporary folder, named after the namespace, or at the path of `--ledger FILE`.
+//! Started twice against one Redis, the two processes share the slots and the ledger, which is then
+//! a file: in the temporary folder, named after the namespace, or at the path of `--ledger FILE`.
 //!
 //! ```text
 //! cargo run --example quickstart --features redis -- 'redis://127.0.0.1/?namespace=quickstart'
@@ -91,7 +91,8 @@ async fn run() -> Result<bool> {
     Ok(checks.held)
 }
 
-/// Runs all workers. Returns the times at which the limiter admitted the calls, and how the workers ended.
+/// Runs all workers. Returns the times at which the limiter admitted the calls, and how the workers
+/// ended.
 async fn send_out(fleet: &Arc<Fleet>) -> Result<(Vec<Duration>, Option<Outcome>)> {
     let mut members = Vec::new();
     if let Some(group) = &fleet.group {

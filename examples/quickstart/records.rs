@@ -101,8 +101,8 @@ impl Records {
     }
 }
 
-/// Returns the maximum number of overlapping stays in slots. A stay without an end is not counted: its process was
-/// killed, or is still in it.
+/// Returns the maximum number of overlapping stays in slots. A stay without an end is not counted:
+/// its process was killed, or is still in it.
 fn most_at_once(journal: &[String]) -> usize {
     let ended: HashSet<&str> = journal.iter().filter_map(|line| line.strip_prefix("leave ")).collect();
     let (mut now, mut most) = (0, 0);

@@ -1,5 +1,5 @@
-//! A Redis and a Postgres in containers until Ctrl-C or the end of input, for tests that take their URLs from the
-//! environment: it prints a line `VARIABLE=URL` for each.
+//! A Redis and a Postgres in containers until Ctrl-C or the end of input, for tests that take their
+//! URLs from the environment: it prints a line `VARIABLE=URL` for each.
 
 use std::error::Error;
 use std::io::{self, Write};

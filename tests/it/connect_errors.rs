@@ -1,4 +1,5 @@
-//! What the errors of connecting say: the cause, the address, the part of a URL that is wrong, and never a password.
+//! What the errors of connecting say: the cause, the address, the part of a URL that is wrong, and
+//! never a password.
 
 #![cfg(all(feature = "redis", feature = "postgres"))]
 
@@ -15,7 +16,8 @@ use crate::connect::{assert_hidden, refused, texts};
 const PASSWORD: &str = "hunter2-s3cret";
 const STORES: [&str; 2] = ["redis", "postgres"];
 
-/// Checks an error of connecting: its context, its address, words of its text, and that the password is in no text.
+/// Checks an error of connecting: its context, its address, words of its text, and that the
+/// password is in no text.
 fn assert_says(error: &Error, kind: ErrorKind, address: &str, words: &[&str]) {
     let text = error.to_string();
     assert_eq!((error.kind(), error.operation()), (kind, Some("connect")), "{text}");
@@ -33,7 +35,8 @@ fn assert_unreached(error: &Error, address: &str, words: &str) {
     assert!(error.is_retryable() && error.source().is_some(), "{error:?}");
 }
 
-/// Returns the kind of the I/O error among the causes. The Redis client shares it among the clones of its error.
+/// Returns the kind of the I/O error among the causes. The Redis client shares it among the clones
+/// of its error.
 fn io_cause(error: &Error) -> Option<io::ErrorKind> {
     iter::successors(error.source(), |&cause| cause.source()).find_map(|cause| {
         let shared = cause.downcast_ref::<Arc<dyn StdError + Send + Sync>>();
@@ -88,7 +91,8 @@ async fn c21_a_plain_port_is_asked_whether_it_speaks_tls() {
     let server = RedisServer::start(RedisOptions::default()).unwrap();
     let address = format!("127.0.0.1:{}", server.port());
     for (scheme, path) in [("rediss", "0"), ("rediss+cluster", ""), ("rediss+sentinel", "service")] {
-        // The server waits for the end of a line, unless there happens to be one in what the client sends.
+        // The server waits for the end of a line, unless there happens to be one in what the client
+        // sends.
         let error = refused(&format!("{scheme}://:{PASSWORD}@{address}/{path}")).await;
         assert_unreached(&error, &address, "speak TLS?");
     }

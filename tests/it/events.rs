@@ -1,4 +1,5 @@
-//! What the stores tell by `tracing`: each event has a message, and only names and fields that the guide lists.
+//! What the stores tell by `tracing`: each event has a message, and only names and fields that the
+//! guide lists.
 
 #![cfg(all(feature = "memory", feature = "postgres", feature = "redis"))]
 

@@ -17,8 +17,8 @@ mod example;
 
 /// Timeout for a scrape to be seen, also on a busy machine.
 const SCRAPED: Duration = Duration::from_secs(30);
-/// What is zero on a day without faults, and there all the same: Prometheus sees the increase of a counter only from one scrape to
-/// the next.
+/// What is zero on a day without faults, and there all the same: Prometheus sees the increase of a
+/// counter only from one scrape to the next.
 const RARE: [&str; 4] = [
     "stanchion_losses_total",
     "stanchion_late_renewals_total",

@@ -132,7 +132,8 @@ async fn repeats_what_did_not_end(connect: impl AsyncFn() -> Arc<dyn Store>) {
         ended = overtaken.unwrap().run() => panic!("{ended:?}"),
         () = runs.reach(3) => {}
     }
-    // The run that succeeds is the only one of this hour, whoever leads, and also for a process that begins later.
+    // The run that succeeds is the only one of this hour, whoever leads, and also for a process
+    // that begins later.
     let (third, done) = (connect().await, Runs::default());
     let succeed = async { tokio::join!(succeeds(&*first, HOUR, &done), succeeds(&*second, HOUR, &done)) };
     tokio::select! {
@@ -145,7 +146,8 @@ async fn repeats_what_did_not_end(connect: impl AsyncFn() -> Arc<dyn Store>) {
     let tokens = runs.0.lock().unwrap().clone();
     assert!(tokens.is_sorted_by(|one, next| one < next), "a repeated run has a larger token: {tokens:?}");
 
-    // Another version of the program, which runs it more often: what is left of the old period counts no more.
+    // Another version of the program, which runs it more often: what is left of the old period
+    // counts no more.
     let often = Duration::from_millis(200);
     tokio::select! {
         ended = succeeds(&*third, often, &done) => panic!("{ended:?}"),

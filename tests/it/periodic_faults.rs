@@ -161,7 +161,8 @@ async fn c27_runs_that_fail_are_repeated_at_growing_intervals() {
     let times = runs.times();
     let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.is_sorted(), "{gaps:?}");
-    // Three instances, whose intervals grow from 1 s to 5 minutes: 1, 1, 1, 2, 2, 2, …, 256, 256, 256, and 300 for the rest.
+    // Three instances, whose intervals grow from 1 s to 5 minutes: 1, 1, 1, 2, 2, 2, …, 256, 256,
+    // 256, and 300 for the rest.
     assert!((25..40).contains(&times.len()), "{times:?}");
     assert!(gaps.last().unwrap() <= &(MINUTE * 5 + Duration::from_secs(1)), "{gaps:?}");
     assert_eq!(instances.len(), 3);

@@ -22,7 +22,8 @@ fn options() -> ElectionOptions {
     ElectionOptions::new().ttl(Duration::from_secs(2)).pause(Duration::from_millis(50))
 }
 
-/// Waits until the store has the note that a run has succeeded, which puts the next one off by an hour.
+/// Waits until the store has the note that a run has succeeded, which puts the next one off by an
+/// hour.
 fn wait_for_note(store: &Store) {
     let bucket = store.limiter(JOB, LimiterOptions::new(Quota::per_second(1))).unwrap();
     while bucket.peek().unwrap().reset_after < HOUR / 2 {

@@ -35,12 +35,13 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Jobs of each process before the kill: enough for the two processes to compete many times.
 const WARM: usize = 40;
 
-/// The arguments for a worker follow this one. The test harness takes them for the exact names of more tests, of which
-/// there are none.
+/// The arguments for a worker follow this one. The test harness takes them for the exact names of
+/// more tests, of which there are none.
 const LAST_HARNESS_ARGUMENT: &str = "--nocapture";
 
-/// A file to which all processes append. The system writes one line after the other, so the order of the lines is the
-/// order of events: a job's `start` is written once it has its permit, and its `end` while it still has it.
+/// A file to which all processes append. The system writes one line after the other, so the order
+/// of the lines is the order of events: a job's `start` is written once it has its permit, and its
+/// `end` while it still has it.
 struct Journal(File);
 
 impl Journal {
@@ -218,7 +219,8 @@ fn the_cap_holds(url: &str, test: &'static str) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let recovered = stopped.elapsed();
-    // Its jobs are far shorter than the lease, so the job in which it was stopped had most of the lease ahead.
+    // Its jobs are far shorter than the lease, so the job in which it was stopped had most of the
+    // lease ahead.
     assert!(recovered > TTL / 2, "the permits of the dead process were given away after {recovered:?}");
 
     let ended = JournalView::of(&path).ended(&survivor);

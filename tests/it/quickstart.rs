@@ -19,13 +19,13 @@ use tokio::time::timeout;
 /// Timeout far above what a run takes, for a machine that is busy with other tests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Builds the example as this test was built, and returns its path: `cargo test --test quickstart` alone would not have
-/// built it.
+/// Builds the example as this test was built, and returns its path: `cargo test --test quickstart`
+/// alone would not have built it.
 fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        // The same features as `cargo xtask test`, so that nothing is built again: the peers in the benches turn
-        // features on.
+        // The same features as `cargo xtask test`, so that nothing is built again: the peers in the
+        // benches turn features on.
         let features: &[&str] = if cfg!(feature = "redis") {
             &["--workspace", "--exclude=stanchion-bench", "--features=bloom,postgres,redis"]
         } else {
@@ -34,8 +34,8 @@ fn program() -> &'static PathBuf {
         let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
         let mut build = std::process::Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--locked", "--example", "quickstart"]).args(features).args(profile);
-        // A build script that watches these variables, like `ring`'s, would run again, and its dependents be built
-        // again.
+        // A build script that watches these variables, like `ring`'s, would run again, and its
+        // dependents be built again.
         for (name, _) in env::vars_os() {
             let name = name.to_string_lossy();
             if ["OUT_DIR", "RUSTC_BOOTSTRAP"].contains(&&*name)

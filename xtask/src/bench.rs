@@ -6,7 +6,7 @@ use crate::Outcome;
 use crate::cli::Bench;
 use crate::workspace::{STORES, cargo};
 
-const BENCH: [&str; 4] = ["bench", "--locked", "--package=stanchion-bench", "--bench"];
+const BENCH: [&str; 5] = ["bench", "--locked", "--package=stanchion-bench", "--features=peers", "--bench"];
 const PAGE: [&str; 6] =
     ["run", "--locked", "--profile=bench", "--package=stanchion-bench", "--bin", "bench-page"];
 

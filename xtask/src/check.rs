@@ -6,11 +6,11 @@ use crate::file_lengths;
 use crate::log_events;
 use crate::published;
 use crate::stage::Stages;
-use crate::workspace::{FEATURES, cargo};
+use crate::workspace::{FEATURES, PEERS, cargo};
 
-const CLIPPY: [&str; 8] =
-    ["clippy", "--locked", "--workspace", "--all-targets", FEATURES, "--", "-D", "warnings"];
-const RUSTDOC: [&str; 5] = ["doc", "--locked", "--workspace", "--no-deps", FEATURES];
+const CLIPPY: [&str; 9] =
+    ["clippy", "--locked", "--workspace", "--all-targets", FEATURES, PEERS, "--", "-D", "warnings"];
+const RUSTDOC: [&str; 6] = ["doc", "--locked", "--workspace", "--no-deps", FEATURES, PEERS];
 
 /// Runs every check, even after one has failed.
 pub(crate) fn run() -> Outcome {

@@ -32,11 +32,13 @@ pub(crate) enum Command {
     /// completions
     Archive,
     /// Run a part of the conformance suite on a Redis and a Postgres in containers
-    Containers(Containers),
+    Containers,
     /// Print the contract's clauses and their test cases, store by store
     Coverage,
     /// Run workers on the networked stores under every safe fault, and check their histories
     Faults(Faults),
+    /// Measure the way of an uncontended call to the client library of Redis, and its allocations
+    Path(Path),
     /// Measure how long the store takes to serve calls again after a fault, and compare with the
     /// contract
     Recovery(Recovery),
@@ -97,13 +99,6 @@ pub(crate) struct Bench {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Containers {
-    /// Only build the programs, and run nothing
-    #[arg(long)]
-    pub(crate) build: bool,
-}
-
-#[derive(Args, Clone, Debug)]
 pub(crate) struct Faults {
     /// Draw the plan from this number
     #[arg(long, env = SEED_VARIABLE)]
@@ -123,6 +118,13 @@ pub(crate) struct Faults {
     /// Check the kept history of a round again
     #[arg(long, value_name = "FOLDER")]
     pub(crate) check: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Path {
+    /// Print each frame, too
+    #[arg(long)]
+    pub(crate) show: bool,
 }
 
 #[derive(Args, Clone, Debug)]

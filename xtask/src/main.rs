@@ -10,6 +10,7 @@ mod coverage;
 mod faults;
 mod file_lengths;
 mod log_events;
+mod path;
 mod postgres_schema;
 mod published;
 mod recovery;
@@ -37,10 +38,10 @@ fn main() -> ExitCode {
         Command::Check => check::run(),
         Command::Release => published::release::run(),
         Command::Archive => archive::run(),
-        Command::Containers(options) if options.build => containers::build(),
-        Command::Containers(_) => containers::run(),
+        Command::Containers => containers::run(),
         Command::Coverage => coverage::run(),
         Command::Faults(options) => faults::run(&options),
+        Command::Path(options) => path::run(&options),
         Command::Recovery(options) => recovery::run(&options),
         Command::Servers => servers::run(),
         Command::PostgresSchema(options) => postgres_schema::run(&options),

@@ -14,9 +14,9 @@ pub(crate) const STORES: [&str; 3] = ["memory", "redis", "postgres"];
 /// features.
 pub(crate) const FEATURES: &str = "--features=blocking,bloom,metrics,postgres,redis,serde";
 
-/// Excludes the benches: their peers take long to build, and enable more features of the stores'
-/// clients. Only `check` and `bench` build them.
-pub(crate) const BUT_BENCHES: &str = "--exclude=stanchion-bench";
+/// The feature of the benches' peers: they take long to build, and enable more features of the
+/// stores' clients. Only `check` and `bench` turn it on.
+pub(crate) const PEERS: &str = "--features=stanchion-bench/peers";
 
 /// Returns the folder of the workspace.
 pub(crate) fn root() -> &'static Path {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn nothing_that_the_tests_use_is_built_twice() {
         let own = features_in_tree(&["--package=xtask", "--edges=normal,build"]);
-        let all = features_in_tree(&["--workspace", BUT_BENCHES, FEATURES, "--edges=normal,build,dev"]);
+        let all = features_in_tree(&["--workspace", FEATURES, "--edges=normal,build,dev"]);
         for (package, features) in own {
             assert_eq!(features, all[&package], "{package}: the features are to agree, see xtask/Cargo.toml");
         }
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn only_containers_are_left_out_of_the_features() {
+    fn only_containers_and_peers_are_left_out_of_the_features() {
         let mut found = optional_features(&fs::read_to_string(root().join("Cargo.toml")).unwrap());
         for entry in fs::read_dir(root()).unwrap() {
             let manifest = fs::read_to_string(entry.unwrap().path().join("Cargo.toml"));
             found.extend(optional_features(&manifest.unwrap_or_default()));
         }
-        let listed = FEATURES.trim_start_matches("--features=").split(',').chain(["containers"]);
+        let listed = FEATURES.trim_start_matches("--features=").split(',').chain(["containers", "peers"]);
         assert_eq!(found, listed.map(str::to_owned).collect());
     }
 }

@@ -140,8 +140,8 @@ fn s2_three_callers_of_several_permits_given_up_anywhere_lose_none() {
     explore(5000, || crowd(3, 2));
 }
 
-/// One permit stays held. The large request waits and is then cancelled: only that lets the small request behind it be
-/// granted.
+/// One permit stays held. The large request waits and is then cancelled: only that lets the small
+/// request behind it be granted.
 #[test]
 fn c5_a_large_call_that_is_given_up_lets_the_small_one_behind_it_go() {
     explore(1000, || {
@@ -179,8 +179,8 @@ fn m1_every_schedule_of_two_callers_keeps_exclusion_and_wakes_both() {
     }
 }
 
-/// A caller that neither waits nor gives up keeps its place for ever: the checker must find that the next caller is
-/// stuck.
+/// A caller that neither waits nor gives up keeps its place for ever: the checker must find that
+/// the next caller is stuck.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn c5_a_place_that_is_never_given_up_is_found() {

@@ -10,7 +10,8 @@ const PAGE_WORDS: usize = 1 << 14;
 /// Number of bytes in a page.
 pub(super) const PAGE_BYTES: usize = PAGE_WORDS * 8;
 
-/// Bit `b` is in word `b / 64`, the most significant bit first: the big-endian bytes of the words are the layout.
+/// Bit `b` is in word `b / 64`, the most significant bit first: the big-endian bytes of the words
+/// are the layout.
 #[derive(Debug)]
 pub(super) struct Bits {
     words: usize,
@@ -81,7 +82,8 @@ fn place(bit: u64) -> (usize, usize, u64) {
     (word / PAGE_WORDS, word % PAGE_WORDS, (1 << 63) >> (bit % 64))
 }
 
-/// Converts to an index. A 64-bit `usize` fits every filter; on smaller machines the largest filters do not fit.
+/// Converts to an index. A 64-bit `usize` fits every filter; on smaller machines the largest
+/// filters do not fit.
 #[inline]
 fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)

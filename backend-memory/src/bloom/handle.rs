@@ -46,8 +46,8 @@ impl MemoryFilter {
         move |error| error.context(operation, crate::STORE, self.name.as_str())
     }
 
-    /// Runs `look` on the contents, after comparing their terms. Returns `None` if there are no contents and `make`
-    /// does not ask for new ones.
+    /// Runs `look` on the contents, after comparing their terms. Returns `None` if there are no
+    /// contents and `make` does not ask for new ones.
     pub(super) fn with<R>(&self, make: bool, look: impl FnOnce(&Contents) -> R) -> Result<Option<R>> {
         loop {
             self.session.check_open()?;
@@ -64,11 +64,12 @@ impl MemoryFilter {
         }
     }
 
-    /// Brings the handle up to date with the record, and returns whether the filter has contents; makes them if `make`.
+    /// Brings the handle up to date with the record, and returns whether the filter has contents;
+    /// makes them if `make`.
     ///
     /// # Errors
-    /// `StateLost` if the filter that the handle has seen is gone (B6); `ConfigMismatch` if its terms differ and the options
-    /// do not adopt them (B5).
+    /// `StateLost` if the filter that the handle has seen is gone (B6); `ConfigMismatch` if its
+    /// terms differ and the options do not adopt them (B5).
     #[cold]
     fn settle(&self, make: bool) -> Result<bool> {
         let mut record = self.entry.write();

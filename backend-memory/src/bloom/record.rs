@@ -15,7 +15,8 @@ use crate::names::Resident;
 /// Retention of the record of a cleared filter.
 const CLEARED_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Number of stripes. Inserts of the same item exclude each other; inserts of different items seldom do.
+/// Number of stripes. Inserts of the same item exclude each other; inserts of different items
+/// seldom do.
 const STRIPES: usize = 64;
 
 /// A filter; without a record until its first insert, and after the store lost its data.
@@ -118,8 +119,8 @@ impl Resident for FilterEntry {
         0
     }
 
-    /// Returns at most the retention of a cleared record, because a clear may come at any moment; the caller asks again
-    /// at that time.
+    /// Returns at most the retention of a cleared record, because a clear may come at any moment;
+    /// the caller asks again at that time.
     fn retained_until(&self, at: Moment) -> Option<u64> {
         let record = self.read();
         let lifetime = record.as_ref()?.lifetime;

@@ -69,7 +69,8 @@ impl Generations {
         }
     }
 
-    /// Returns the number of the record, from 1; 0 if there is none: the group was not used since its record was last lost.
+    /// Returns the number of the record, from 1; 0 if there is none: the group was not used since
+    /// its record was last lost.
     pub(crate) fn record(&self) -> u64 {
         self.record
     }
@@ -116,7 +117,8 @@ impl Generations {
 
     /// Ends the generation because the count is zero. Returns it if a caller waits for it.
     ///
-    /// A generation that consists only of cancelled calls never had a member; the previous outcome stays.
+    /// A generation that consists only of cancelled calls never had a member; the previous outcome
+    /// stays.
     pub(crate) fn close(&mut self, now: Instant) -> Option<Arc<Generation>> {
         self.is_open = false;
         let tally = std::mem::take(&mut self.tally);

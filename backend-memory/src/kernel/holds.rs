@@ -47,7 +47,8 @@ impl Grant {
     }
 }
 
-/// A set of holds by ticket. The first one lives inline, so that a mutex never allocates for its holder.
+/// A set of holds by ticket. The first one lives inline, so that a mutex never allocates for its
+/// holder.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     first: Option<Grant>,

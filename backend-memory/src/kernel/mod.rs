@@ -1,4 +1,5 @@
-//! The state of one name, without a lock, a clock or a task. Mutexes, semaphores and wait groups share it.
+//! The state of one name, without a lock, a clock or a task. Mutexes, semaphores and wait groups
+//! share it.
 
 mod claim;
 mod generations;

@@ -1,5 +1,5 @@
-//! The state machine under mutexes, semaphores and wait groups: holds, a limit and a queue. It is pure: time is an
-//! argument, and wake-ups are gathered, not sent.
+//! The state machine under mutexes, semaphores and wait groups: holds, a limit and a queue. It is
+//! pure: time is an argument, and wake-ups are gathered, not sent.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -32,8 +32,9 @@ pub(crate) enum Progress {
 
 /// The state of one name.
 ///
-/// Invariants: `used` is the sum of the held weights. Whenever the lock is released, the head of the queue does not fit
-/// (unless no limit is stored), so that no permit is free while a waiter could use it (C5).
+/// Invariants: `used` is the sum of the held weights. Whenever the lock is released, the head of
+/// the queue does not fit (unless no limit is stored), so that no permit is free while a waiter
+/// could use it (C5).
 #[derive(Debug)]
 pub(crate) struct Permits {
     /// Stored by the first operation of the name (C20).
@@ -44,7 +45,8 @@ pub(crate) struct Permits {
     last_token: u64,
     /// Present for a wait group only.
     pub(crate) generations: Option<Box<Generations>>,
-    /// Waiters watch the ends of leases themselves: they wait by a clock that the store cannot watch.
+    /// Waiters watch the ends of leases themselves: they wait by a clock that the store cannot
+    /// watch.
     pub(crate) waiters_watch: bool,
     /// Retention of the limit without a handle; `None` if it is no parameter.
     limit_retention: Option<Duration>,
@@ -107,8 +109,8 @@ impl Permits {
         self.holds.next_end()
     }
 
-    /// Changes the limit for all callers. A larger limit serves waiters. A smaller one revokes no hold (S6) and refuses
-    /// waiters that can never be served (C20).
+    /// Changes the limit for all callers. A larger limit serves waiters. A smaller one revokes no
+    /// hold (S6) and refuses waiters that can never be served (C20).
     pub(crate) fn set_limit(&mut self, limit: Limit, transition: &mut Transition<'_>) {
         self.limit = Some(limit);
         self.limit_used = self.limit_retention.map(|_| transition.at().now);
@@ -152,7 +154,8 @@ impl Permits {
         self.queue.arrive()
     }
 
-    /// Queues a request. A request that lost its hold before it was polled goes back to its old place.
+    /// Queues a request. A request that lost its hold before it was polled goes back to its old
+    /// place.
     #[inline]
     pub(crate) fn enqueue(&mut self, waiter: Waiter, transition: &mut Transition<'_>) {
         self.queue.insert(waiter);
@@ -244,7 +247,8 @@ impl Permits {
         self.serve(transition);
     }
 
-    /// Forgets everything except the queue, as a store that lost its data. The waiters store their limit again.
+    /// Forgets everything except the queue, as a store that lost its data. The waiters store their
+    /// limit again.
     pub(crate) fn forget(&mut self, transition: &mut Transition<'_>) {
         self.holds.take_if(|_| true).iter().for_each(|grant| transition.lose(grant, LossCause::Gone));
         self.holds = Holds::default();
@@ -286,7 +290,8 @@ impl Permits {
         token
     }
 
-    /// Grants to the head of the queue as long as it fits: small requests do not pass a large one (S5).
+    /// Grants to the head of the queue as long as it fits: small requests do not pass a large one
+    /// (S5).
     #[inline]
     fn serve(&mut self, transition: &mut Transition<'_>) {
         while self.queue.head().is_some_and(|head| self.fits(head.weight)) {
@@ -319,8 +324,8 @@ impl Permits {
         }
     }
 
-    /// Has the end of the next lease watched for a waiter; returns it if the waiter has to watch it itself, since its runtime has a
-    /// clock of its own, as a test with paused time has.
+    /// Has the end of the next lease watched for a waiter; returns it if the waiter has to watch it
+    /// itself, since its runtime has a clock of its own, as a test with paused time has.
     pub(crate) fn expect_end(&mut self, transition: &mut Transition<'_>) -> Option<Instant> {
         if clock::is_real() {
             transition.next_end = self.next_end();

@@ -22,21 +22,23 @@ impl Lease {
     }
 }
 
-/// The terms of a handle's holds. One word, without an allocation for holds that have neither lease nor label.
+/// The terms of a handle's holds. One word, without an allocation for holds that have neither lease
+/// nor label.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms(Option<Arc<Details>>);
 
 #[derive(Debug)]
 struct Details {
-    /// Deadline and end of a lease, counted from the grant; `None` if a live guard's hold never ends.
+    /// Deadline and end of a lease, counted from the grant; `None` if a live guard's hold never
+    /// ends.
     times: Option<(Duration, Duration)>,
     /// Shown by `inspect`.
     label: Option<Arc<str>>,
 }
 
 impl Terms {
-    /// Returns the terms of checked options. A lease that would be renewed counts as no lease: the renewal of a guard
-    /// in this process cannot fail.
+    /// Returns the terms of checked options. A lease that would be renewed counts as no lease: the
+    /// renewal of a guard in this process cannot fail.
     pub(crate) fn new(options: &HoldOptions) -> Result<Self> {
         let first = options.first_lease()?;
         let ttl = if options.renew || options.ttl.is_none() { None } else { Some(first.get()) };
@@ -51,7 +53,8 @@ impl Terms {
         Ok(Self((!plain).then(|| Arc::new(details))))
     }
 
-    /// Returns the lease of a hold granted now. A time that the clock cannot express means no lease.
+    /// Returns the lease of a hold granted now. A time that the clock cannot express means no
+    /// lease.
     pub(crate) fn lease(&self, now: Instant) -> Option<Box<Lease>> {
         let (deadline, end) = self.0.as_ref()?.times?;
         Some(Box::new(Lease { deadline: now.checked_add(deadline)?, end: now.checked_add(end)? }))

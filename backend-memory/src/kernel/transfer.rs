@@ -10,7 +10,8 @@ use super::transition::Transition;
 use crate::session_id::SessionId;
 
 impl Permits {
-    /// Gives a hold a lease and takes it from its guard; returns `false` if the ticket has no hold (C24).
+    /// Gives a hold a lease and takes it from its guard; returns `false` if the ticket has no hold
+    /// (C24).
     pub(crate) fn detach(&mut self, ticket: Ticket, ttl: Ttl, transition: &mut Transition<'_>) -> bool {
         let Some(grant) = self.holds.remove(ticket) else {
             return false;
@@ -20,8 +21,9 @@ impl Permits {
         true
     }
 
-    /// Moves a detached hold to the ticket, store object and terms of a claim. Returns its token and weight, which stay
-    /// the same; `None` if there is no such hold (C24), or if a guard keeps it.
+    /// Moves a detached hold to the ticket, store object and terms of a claim. Returns its token
+    /// and weight, which stay the same; `None` if there is no such hold (C24), or if a guard keeps
+    /// it.
     pub(crate) fn attach(
         &mut self,
         from: Ticket,
@@ -38,7 +40,8 @@ impl Permits {
         Some(attached)
     }
 
-    /// Splits holds of 1, with tickets and tokens of their own, off a hold; `None` if the hold is gone.
+    /// Splits holds of 1, with tickets and tokens of their own, off a hold; `None` if the hold is
+    /// gone.
     pub(crate) fn split(
         &mut self,
         ticket: Ticket,

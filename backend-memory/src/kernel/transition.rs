@@ -1,4 +1,5 @@
-//! One change of the state of a name: the time, read at most once, and the wake-ups to send once the lock is free.
+//! One change of the state of a name: the time, read at most once, and the wake-ups to send once
+//! the lock is free.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,15 +25,16 @@ pub(crate) struct Loss {
     pub(crate) cause: LossCause,
 }
 
-/// One change of state. Everything in it happens at one moment, which is read under the lock (C7) and only if something
-/// depends on it. Wake-ups are gathered under the lock and sent after it.
+/// One change of state. Everything in it happens at one moment, which is read under the lock (C7)
+/// and only if something depends on it. Wake-ups are gathered under the lock and sent after it.
 #[derive(Debug)]
 pub(crate) struct Transition<'a> {
     clock: &'a StoreClock,
     at: Option<Moment>,
     /// The first waker lives inline: a hand-off does not allocate.
     first: Option<Waker>,
-    /// A waker no longer in use. Dropping it may drop a task with all its guards, so it is dropped after the lock too.
+    /// A waker no longer in use. Dropping it may drop a task with all its guards, so it is dropped
+    /// after the lock too.
     retired: Option<Waker>,
     more: Option<Box<More>>,
     /// Whether a hold ended in another way than by its holder.
@@ -94,7 +96,8 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// Takes note of a hold that has ended in another way than by its holder. A detached one has no guard that loses it.
+    /// Takes note of a hold that has ended in another way than by its holder. A detached one has no
+    /// guard that loses it.
     #[cold]
     pub(crate) fn lose(&mut self, grant: &Grant, cause: LossCause) {
         self.lost = true;
@@ -112,7 +115,8 @@ impl<'a> Transition<'a> {
         self.more.as_mut().map_or_else(Vec::new, |more| std::mem::take(&mut more.losses))
     }
 
-    /// Sends the gathered wake-ups. Must not be called under the lock, because a waker may run any code.
+    /// Sends the gathered wake-ups. Must not be called under the lock, because a waker may run any
+    /// code.
     #[inline]
     pub(crate) fn end(self) {
         if let Some(waker) = self.first {
@@ -130,8 +134,8 @@ impl<'a> Transition<'a> {
     }
 }
 
-/// Runs code of a waker. What panics in it is not the caller's: the others have to be woken too (C5), and the caller may be the drop
-/// of a guard (C12).
+/// Runs code of a waker. What panics in it is not the caller's: the others have to be woken too
+/// (C5), and the caller may be the drop of a guard (C12).
 pub(crate) fn contained(code: impl FnOnce()) {
     drop(catch_unwind(AssertUnwindSafe(code)));
 }

@@ -11,8 +11,9 @@ use crate::clock::Moment;
 use crate::names::Resident;
 use crate::sync::{Mutex, MutexGuard};
 
-/// The state of a limiter. The clock is read under its lock (C7): a decision that waited for it must not be of an earlier time than
-/// the one before. There is no bucket until the first charge, and after the store lost its data.
+/// The state of a limiter. The clock is read under its lock (C7): a decision that waited for it
+/// must not be of an earlier time than the one before. There is no bucket until the first charge,
+/// and after the store lost its data.
 pub(crate) struct LimiterEntry {
     bucket: Mutex<Option<Bucket>>,
     /// Retention of the quota once the bucket is full, in µs.
@@ -28,7 +29,8 @@ impl LimiterEntry {
         self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the bucket. A name without a bucket gets a full one with this quota, unless the change is refused (C20).
+    /// Changes the bucket. A name without a bucket gets a full one with this quota, unless the
+    /// change is refused (C20).
     #[inline]
     pub(crate) fn change<R>(
         &self,

@@ -98,8 +98,9 @@ impl MemoryLimiter {
         move |error| error.context(operation, crate::STORE, self.handle.name.as_str())
     }
 
-    // Inlined, so that the answer is built where the caller's future keeps it. Reading it back at once, after it was
-    // written in other widths, would stall for some of the eighty nanoseconds that a decision takes.
+    // Inlined, so that the answer is built where the caller's future keeps it. Reading it back at
+    // once, after it was written in other widths, would stall for some of the eighty nanoseconds
+    // that a decision takes.
     #[inline(always)]
     fn take(&self, operation: &'static str, cost: u64) -> Result<Decision> {
         let taken = match cost {

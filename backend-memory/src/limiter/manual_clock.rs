@@ -11,9 +11,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A clock for limiters that moves only by calls, for tests of code that uses one.
 ///
-/// Give it to [`MemoryStoreBuilder::clock`](crate::MemoryStoreBuilder::clock) and keep a clone: clones are one clock.
-/// Buckets fill and reservations come due by it. Everything else of the store (leases, timeouts of calls) uses the
-/// runtime's clock, which `tokio::time::pause` stops.
+/// Give it to [`MemoryStoreBuilder::clock`](crate::MemoryStoreBuilder::clock) and keep a clone:
+/// clones are one clock. Buckets fill and reservations come due by it. Everything else of the store
+/// (leases, timeouts of calls) uses the runtime's clock, which `tokio::time::pause` stops.
 ///
 /// # Examples
 /// ```
@@ -61,7 +61,8 @@ impl ManualClock {
         self.set(|now| now.saturating_add(micros(by)));
     }
 
-    /// Moves the clock back, as an operator's mistake would; no limiter gains tokens from it ([L4]).
+    /// Moves the clock back, as an operator's mistake would; no limiter gains tokens from it
+    /// ([L4]).
     ///
     /// [L4]: stanchion_core::contract#l4
     pub fn set_back(&self, by: Duration) {

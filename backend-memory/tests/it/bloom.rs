@@ -218,7 +218,8 @@ async fn c25_b5_what_is_over_leaves_nothing() {
     assert!(store.is_empty());
 }
 
-/// A first call of a handle waits for those who look at the filter, and all later calls wait for that one.
+/// A first call of a handle waits for those who look at the filter, and all later calls wait for
+/// that one.
 #[test]
 fn c27_an_export_of_a_large_filter_keeps_nobody_waiting() {
     let store = MemoryStore::new();

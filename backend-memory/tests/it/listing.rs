@@ -10,7 +10,8 @@ use stanchion_core::clock::real;
 use stanchion_core::{ListOptions, Mutex, Store};
 use stanchion_memory::MemoryStore;
 
-/// Returns how long it takes to find that no name begins with a text, in the best of several attempts.
+/// Returns how long it takes to find that no name begins with a text, in the best of several
+/// attempts.
 fn time_among(names: u32) -> Duration {
     let store = MemoryStore::new();
     let _handles: Vec<Arc<dyn Mutex>> =

@@ -30,7 +30,8 @@ async fn m2_tokens_grow_in_a_namespace_that_was_left() {
     }
 }
 
-/// Returns the processor time of this thread that it takes to open 200 namespaces beside others that keep something.
+/// Returns the processor time of this thread that it takes to open 200 namespaces beside others
+/// that keep something.
 fn time_beside(namespaces: u32) -> Duration {
     let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let store = MemoryStore::new();

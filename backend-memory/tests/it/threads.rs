@@ -106,7 +106,8 @@ async fn c17_short_time_limits_lose_no_wake_up() {
     assert_eq!(counter.load(Ordering::Relaxed), 8 * 300);
 }
 
-/// Handles of a name come and go on all threads: its state goes and comes with them, and is never doubled.
+/// Handles of a name come and go on all threads: its state goes and comes with them, and is never
+/// doubled.
 #[test]
 fn c25_names_that_come_and_go_on_two_threads_keep_exclusion_and_tokens() {
     let store = MemoryStore::new();

@@ -26,8 +26,8 @@ fn until(what: &str, mut happened: impl FnMut() -> bool) {
     panic!("{what}");
 }
 
-/// Returns the number of wake-ups for three grants, each at the end of a lease; `None` if the machine stood still for so
-/// long that another lease ended meanwhile.
+/// Returns the number of wake-ups for three grants, each at the end of a lease; `None` if the
+/// machine stood still for so long that another lease ended meanwhile.
 fn wake_ups_for_three_grants() -> Option<usize> {
     let store = MemoryStore::new();
     let mutex = store.mutex("a", MutexOptions::default().ttl(LEASE).renew(false)).unwrap();
@@ -44,7 +44,8 @@ fn wake_ups_for_three_grants() -> Option<usize> {
         until("the lease ends", || next.wakes() > 0);
         let before = std::mem::replace(&mut claimed, Instant::now());
         let granted = next.poll();
-        // A grant begins at the end of the lease before it, and ends after a lease unless its waiter claims it.
+        // A grant begins at the end of the lease before it, and ends after a lease unless its
+        // waiter claims it.
         if before.elapsed() >= LEASE * 2 {
             return None;
         }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use stanchion_core::spi::Object;
 use stanchion_core::{Kind, Ticket};
 
-/// Entries grouped by object, as the SQL functions take them: each object with the number of its entries. If a ticket
-/// occurs twice in the entries of an object, the object is listed twice, so that the tickets of each part are distinct.
+/// Entries grouped by object, as the SQL functions take them: each object with the number of its
+/// entries. If a ticket occurs twice in the entries of an object, the object is listed twice, so
+/// that the tickets of each part are distinct.
 #[derive(Debug)]
 pub(super) struct Batch<'a, T> {
     entries: Vec<(usize, &'a T)>,

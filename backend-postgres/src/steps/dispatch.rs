@@ -11,7 +11,8 @@ use stanchion_core::spi::{Answers, Lane, Request, Response, Steps, by};
 /// The first server number of mutexes: their lanes are away by themselves.
 const MUTEXES: usize = 1;
 
-/// Sends requests about mutexes to one set of steps, on lanes of their own, and all others to another set.
+/// Sends requests about mutexes to one set of steps, on lanes of their own, and all others to
+/// another set.
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
     pub(crate) mutexes: Arc<dyn Steps>,

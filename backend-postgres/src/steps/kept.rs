@@ -1,4 +1,5 @@
-//! Names whose rows somebody was seen to keep locked: the next batches do not wait for them again (C27).
+//! Names whose rows somebody was seen to keep locked: the next batches do not wait for them again
+//! (C27).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,8 @@ use stanchion_core::spi::Object;
 /// So many names are remembered at most. Without it a batch takes longer, and nothing else.
 const MOST: usize = 1_000;
 
-/// What one link has seen: the names, each with the mark of the transaction that kept a row of it locked.
+/// What one link has seen: the names, each with the mark of the transaction that kept a row of it
+/// locked.
 #[derive(Debug, Default)]
 pub(super) struct KeptNames(Mutex<HashMap<Object, String>>);
 
@@ -31,8 +33,9 @@ impl KeptNames {
         objects.iter().copied().filter(|object| names.contains_key(*object)).collect()
     }
 
-    /// Returns whether the transaction that was seen to keep a row of this name still does; `locker` is the one that has a row
-    /// of it locked now, if there is one. Otherwise forgets the name.
+    /// Returns whether the transaction that was seen to keep a row of this name still does;
+    /// `locker` is the one that has a row of it locked now, if there is one. Otherwise forgets the
+    /// name.
     pub(super) fn still_is(&self, object: &Object, locker: Option<&String>) -> bool {
         let mut names = self.names();
         let is_same = locker.is_some() && names.get(object) == locker;

@@ -1,7 +1,8 @@
 //! Names whose rows somebody else has locked: they delay nobody but their own callers (C27).
 //!
-//! A step waits for a row for a short time only, and then nothing of it was executed. It is sent again then, without the names
-//! whose rows one and the same transaction keeps locked: these are refused, and their callers ask again.
+//! A step waits for a row for a short time only, and then nothing of it was executed. It is sent
+//! again then, without the names whose rows one and the same transaction keeps locked: these are
+//! refused, and their callers ask again.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -20,14 +21,16 @@ use crate::error::{self, unexpected};
 use crate::schema::Statement;
 use crate::session_settings::LOCK_WAIT;
 
-/// Times between the looks at who has a row locked. A row that many want has another locker after the first; a transaction that
-/// has it after the last, and had it before, keeps it for longer than a step of ours does, unless the disk is slow. All of this
-/// is short enough for the callers of other names (C27).
+/// Times between the looks at who has a row locked. A row that many want has another locker after
+/// the first; a transaction that has it after the last, and had it before, keeps it for longer than
+/// a step of ours does, unless the disk is slow. All of this is short enough for the callers of
+/// other names (C27).
 const MOMENTS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(140)];
 /// What the last look and the request after it may take.
 const LAST: Duration = LOCK_WAIT.saturating_add(Duration::from_millis(50));
 
-/// A name whose row somebody keeps locked is given up for the moment after this time, where others wait for the request.
+/// A name whose row somebody keeps locked is given up for the moment after this time, where others
+/// wait for the request.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 const KEPT: &str = "somebody else keeps a row of this name locked";
@@ -35,7 +38,8 @@ const KEPT: &str = "somebody else keeps a row of this name locked";
 type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
 
 impl PostgresSteps {
-    /// Sends a batch, and again without the names whose rows somebody keeps locked, if it has others, until `end`.
+    /// Sends a batch, and again without the names whose rows somebody keeps locked, if it has
+    /// others, until `end`.
     pub(super) async fn around_locked<E: Clone + Sync, A: Send>(
         &self,
         batch: &[E],
@@ -72,7 +76,8 @@ impl PostgresSteps {
                         if error::is_locked(&error) {
                             self.tables.saw(kind);
                         }
-                        // Those of a batch ask again by themselves: some of them may not need the table.
+                        // Those of a batch ask again by themselves: some of them may not need the
+                        // table.
                         if are_several || !self.next_turn(kind, &mut turn, end).await {
                             break;
                         }
@@ -86,7 +91,8 @@ impl PostgresSteps {
                 break;
             };
             if are_several && kept.is_empty() {
-                // There is no time to see whose row it is, or it is not seen: behind it, requests of ours wait for each other.
+                // There is no time to see whose row it is, or it is not seen: behind it, requests
+                // of ours wait for each other.
                 self.send_each(batch, (&left, &objects), send, &mut answers).await;
                 break;
             }
@@ -99,7 +105,8 @@ impl PostgresSteps {
         answers
     }
 
-    /// Lets the others take their turns, and waits for another one. Returns whether there is time for a request.
+    /// Lets the others take their turns, and waits for another one. Returns whether there is time
+    /// for a request.
     async fn next_turn<'t>(
         &'t self,
         kind: Kind,
@@ -131,7 +138,8 @@ impl PostgresSteps {
         }
     }
 
-    /// Returns those of the objects of which an earlier batch saw that somebody keeps a row locked, if that still is so.
+    /// Returns those of the objects of which an earlier batch saw that somebody keeps a row locked,
+    /// if that still is so.
     async fn known_locked<'o>(&self, objects: &[&'o Object]) -> Vec<&'o Object> {
         let mut known = self.kept.among(objects);
         sort(&mut known);
@@ -144,8 +152,9 @@ impl PostgresSteps {
         known
     }
 
-    /// Sends the entries of each object in a request of their own, all at once. Those of one object stay together: a store tells
-    /// its requests apart by their id alone, of which there is one for a batch.
+    /// Sends the entries of each object in a request of their own, all at once. Those of one object
+    /// stay together: a store tells its requests apart by their id alone, of which there is one for
+    /// a batch.
     async fn send_each<E: Clone + Sync, A: Send>(
         &self,
         batch: &[E],
@@ -174,7 +183,8 @@ impl PostgresSteps {
         }
     }
 
-    /// Runs a step for one name, and again while somebody has its row locked, until its time is over. Returns its only row.
+    /// Runs a step for one name, and again while somebody has its row locked, until its time is
+    /// over. Returns its only row.
     pub(super) async fn row_of_one(
         &self,
         statement: &Statement,
@@ -193,8 +203,8 @@ impl PostgresSteps {
         }
     }
 
-    /// Returns those of the objects whose rows one transaction has locked for longer than a step of ours would, as far as the time
-    /// until `end` allows to tell.
+    /// Returns those of the objects whose rows one transaction has locked for longer than a step of
+    /// ours would, as far as the time until `end` allows to tell.
     async fn kept_locked<'o>(&self, objects: &[&'o Object], end: Instant) -> Result<Vec<&'o Object>> {
         let mut objects = objects.to_vec();
         sort(&mut objects);
@@ -216,7 +226,8 @@ impl PostgresSteps {
         Ok(suspects)
     }
 
-    /// Returns those of the objects whose rows are locked at this moment, with the marks of who has them.
+    /// Returns those of the objects whose rows are locked at this moment, with the marks of who has
+    /// them.
     async fn locked<'o>(&self, objects: &[&'o Object]) -> Result<HashMap<&'o Object, String>> {
         let arguments = StatementArguments::default()
             .with(&*self.context.namespace)

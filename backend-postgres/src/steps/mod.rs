@@ -58,14 +58,16 @@ impl PostgresSteps {
         Self { context, link, statements, tables, kept, are_places: false, are_hurried: false }
     }
 
-    /// Returns these steps for the places of waiters whose mutexes sessions keep. They wait as a process of their own: where a
-    /// lock session cannot be opened, they fall silent, whatever else the process waits for.
+    /// Returns these steps for the places of waiters whose mutexes sessions keep. They wait as a
+    /// process of their own: where a lock session cannot be opened, they fall silent, whatever else
+    /// the process waits for.
     pub(crate) fn for_places(&self, process: ProcessId) -> Self {
         let context = Arc::new(Context { process, ..(*self.context).clone() });
         Self { context, are_places: true, ..self.clone() }
     }
 
-    /// Returns these steps for batches whose answers others wait for: a name whose row somebody keeps locked is given up soon.
+    /// Returns these steps for batches whose answers others wait for: a name whose row somebody
+    /// keeps locked is given up soon.
     pub(crate) fn hurried(&self) -> Self {
         Self { are_hurried: true, ..self.clone() }
     }
@@ -88,8 +90,8 @@ pub(crate) fn objects(entries: &[&Request]) -> Vec<Object> {
 
 #[async_trait]
 impl Steps for PostgresSteps {
-    /// One batch may contain any objects. A row that somebody else has locked holds up an acquire, but no release that came with it,
-    /// and the reverse.
+    /// One batch may contain any objects. A row that somebody else has locked holds up an acquire,
+    /// but no release that came with it, and the reverse.
     fn lane(&self, request: &Request) -> Lane {
         Lane::of_kind(0, request)
     }

@@ -16,7 +16,8 @@ use super::reply;
 use crate::context::micros;
 use crate::schema::Statement;
 
-/// Number of holds that one statement of an inspection tells, and a few more: it takes some milliseconds (C27).
+/// Number of holds that one statement of an inspection tells, and a few more: it takes some
+/// milliseconds (C27).
 const MOST_HOLDS: i32 = 2_000;
 
 fn lease_of(lease: Ttl) -> i64 {

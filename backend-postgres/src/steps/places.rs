@@ -38,8 +38,8 @@ pub(crate) struct GrantRecord {
     pub(crate) label: Option<Arc<str>>,
 }
 
-/// Returns the arguments of `session_leave`, which answers in the order of the names. `waits`: the statement
-/// waits for rows that another session has locked.
+/// Returns the arguments of `session_leave`, which answers in the order of the names. `waits`: the
+/// statement waits for rows that another session has locked.
 ///
 /// # Errors
 /// `InvalidArgument` if they cannot be sent.
@@ -68,8 +68,9 @@ pub(crate) fn leave_arguments(
 }
 
 impl PostgresSteps {
-    /// Removes the places of tickets that hold, or held, their mutex, and wakes the next waiters of mutexes
-    /// that are free. A name that another session keeps locked delays no other; its answer is an error.
+    /// Removes the places of tickets that hold, or held, their mutex, and wakes the next waiters of
+    /// mutexes that are free. A name that another session keeps locked delays no other; its answer
+    /// is an error.
     pub(crate) async fn leave_places(&self, places: &[PlaceToLeave]) -> Vec<Result<()>> {
         self.around_locked(
             places,
@@ -92,8 +93,8 @@ impl PostgresSteps {
         batch.iter().map(|_| left.as_ref().map(drop).map_err(Error::replicate)).collect()
     }
 
-    /// Writes records of holds, in the order of their names. Returns false if nothing can be written at the
-    /// moment.
+    /// Writes records of holds, in the order of their names. Returns false if nothing can be
+    /// written at the moment.
     ///
     /// # Errors
     /// As every request: then the records may be written or not.
@@ -110,7 +111,8 @@ impl PostgresSteps {
         column(&self.row(&self.statements.note, arguments, self.request_end()).await?, 0)
     }
 
-    /// Removes the records of ended holds. Returns the tickets that still have a record, or may have one.
+    /// Removes the records of ended holds. Returns the tickets that still have a record, or may
+    /// have one.
     ///
     /// # Errors
     /// As every request.
@@ -124,7 +126,8 @@ impl PostgresSteps {
         Ok(left.into_iter().map(ticket).collect())
     }
 
-    /// Sends hints to waiters of other processes. A hint that cannot be sent is given up: its waiter asks by itself.
+    /// Sends hints to waiters of other processes. A hint that cannot be sent is given up: its
+    /// waiter asks by itself.
     pub(crate) async fn send_hints(&self, hints: &[(ProcessId, Ticket)]) {
         let (processes, tickets) =
             hints.iter().map(|(process, ticket)| (uuid(*process), uuid(*ticket))).unzip();

@@ -1,5 +1,5 @@
-//! Tables that somebody has locked, as a change of a table does: requests about their names wait for them one at a time, so that
-//! requests about other names find a connection (C27).
+//! Tables that somebody has locked, as a change of a table does: requests about their names wait
+//! for them one at a time, so that requests about other names find a connection (C27).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -54,7 +54,8 @@ impl LockedTables {
         *seen = Some(now());
     }
 
-    /// Waits for the turn of a request about names of that kind, until `end`; `None` if it need not wait for any.
+    /// Waits for the turn of a request about names of that kind, until `end`; `None` if it need not
+    /// wait for any.
     ///
     /// # Errors
     /// `Unavailable` if its turn does not come. Nothing was sent.

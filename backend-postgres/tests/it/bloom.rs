@@ -1,4 +1,5 @@
-//! The rows that the functions keep of Bloom filters (pages, images, and answers), and how the loss of rows is noticed.
+//! The rows that the functions keep of Bloom filters (pages, images, and answers), and how the loss
+//! of rows is noticed.
 
 #![cfg(feature = "bloom")]
 #![allow(

@@ -20,7 +20,8 @@ mod pooled {
     });
 }
 
-/// Over TLS (`sslmode=verify-full`), as a role with the manual's rights only, in a schema that an administrator made.
+/// Over TLS (`sslmode=verify-full`), as a role with the manual's rights only, in a schema that an
+/// administrator made.
 mod role {
     use super::*;
     suite!(DeploymentFixture::role());

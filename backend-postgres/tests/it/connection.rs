@@ -273,6 +273,14 @@ async fn c22_a_new_connection_to_a_standby_waits_for_a_primary() {
     server.kill().unwrap();
     let standby = standby(&server);
     let permits = store.semaphore("s", SemaphoreOptions::new(1)).unwrap();
+    // A request on a connection of the killed server may have reached it; later ones need a new
+    // connection.
+    eventually(Duration::from_secs(30), "the old connections are given up", || async {
+        let error = permits.try_acquire().await.expect_err("there is no primary");
+        assert!([ErrorKind::Unknown, ErrorKind::Unavailable].contains(&error.kind()), "{error:?}");
+        error.kind() == ErrorKind::Unavailable
+    })
+    .await;
     eventually(Duration::from_secs(30), "it is seen", || async {
         let error = permits.try_acquire().await.expect_err("there is no primary");
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
@@ -316,7 +324,8 @@ async fn c22_behind_a_pooler_leases_only_and_without_wake_ups() {
     assert!(!store.capabilities().wake_ups);
 }
 
-/// A session whose settings were dropped would outlive its client, whatever its role has set in their place.
+/// A session whose settings were dropped would outlive its client, whatever its role has set in
+/// their place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_pooler_that_drops_settings_is_found_whatever_the_role_has_set() {
     let server = server();

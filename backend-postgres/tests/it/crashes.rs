@@ -1,4 +1,5 @@
-//! A server that is killed right after a grant, again and again: tokens neither repeat nor shrink (M2, M3).
+//! A server that is killed right after a grant, again and again: tokens neither repeat nor shrink
+//! (M2, M3).
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,6 +13,7 @@ use std::time::Duration;
 use crate::common::*;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{MutexMode, MutexOptions};
+use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::PostgresOptions;
 use stanchion_testbed::servers::PostgresServer;
 
@@ -22,11 +24,13 @@ const LONG_TTL: Duration = Duration::from_secs(10);
 const SHORT_TTL: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Kills the server after a grant, which is not released. The next grants go to a process that saw earlier ones, and to
-/// a new process.
+/// Kills the server after a grant, which is not released. The next grants go to a process that saw
+/// earlier ones, and to a new process.
 async fn killed_after_grants(mode: MutexMode) {
-    // The data of a killed server is with the operating system: only a killed machine needs `fsync`.
-    let options = PostgresOptions::default().setting("synchronous_commit", "on");
+    // The data of a killed server is with the operating system: only a killed machine needs
+    // `fsync`.
+    let clock = Clock::new().unwrap();
+    let options = PostgresOptions::default().setting("synchronous_commit", "on").clock(&clock);
     let server = PostgresServer::start(options).unwrap();
     let veteran = store(&server.url(), mode, LONG_TTL).await;
     let mut largest = None;
@@ -45,6 +49,8 @@ async fn killed_after_grants(mode: MutexMode) {
             if std::sync::Arc::ptr_eq(store, &fresh) {
                 server.kill().unwrap();
                 forget(guard);
+                // The end of the lease comes at once, by the server's clock.
+                clock.forward(SHORT_TTL).unwrap();
             } else {
                 guard.release().await.unwrap();
             }

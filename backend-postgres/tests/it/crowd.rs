@@ -1,4 +1,5 @@
-//! Many waiters of one process: few connections, served in order, and no harm to other callers (C15, C16).
+//! Many waiters of one process: few connections, served in order, and no harm to other callers
+//! (C15, C16).
 
 #![allow(
     clippy::disallowed_methods,

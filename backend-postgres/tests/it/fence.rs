@@ -1,4 +1,5 @@
-//! The resource's side of fencing: an older holder never writes after a newer one, in any order of arrival.
+//! The resource's side of fencing: an older holder never writes after a newer one, in any order of
+//! arrival.
 
 #![allow(
     clippy::disallowed_methods,
@@ -64,7 +65,8 @@ impl Fixture {
         sqlx::raw_sql(self.sql(text)).execute(connection).await.unwrap();
     }
 
-    /// Writes in one statement, with the guard in its condition. Returns whether the write was allowed.
+    /// Writes in one statement, with the guard in its condition. Returns whether the write was
+    /// allowed.
     async fn update(&self, connection: &mut PgConnection, number: u64, ticket: Ticket) -> bool {
         let text = "UPDATE S.value SET token = $1 WHERE S.fenced('invoices/42', $1, $2)";
         let query = sqlx::query(self.sql(text)).bind(i64::try_from(number).unwrap()).bind(uuid(ticket));
@@ -188,8 +190,8 @@ async fn m9_a_newer_holder_waits_for_an_open_transaction() {
     assert!(!fixture.update(&mut raw, 7, old).await);
 }
 
-/// Writers with growing and with old tokens race, each in one of three ways. A log in the same transactions shows the
-/// order in which the server let them write.
+/// Writers with growing and with old tokens race, each in one of three ways. A log in the same
+/// transactions shows the order in which the server let them write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m9_in_a_race_the_tokens_of_the_writes_never_fall() {
     let fixture = std::sync::Arc::new(Fixture::new().await);

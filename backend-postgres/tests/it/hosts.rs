@@ -208,7 +208,8 @@ async fn c28_an_outage_of_all_hosts_costs_each_of_them_two_attempts_a_second() {
         for port in hosts {
             assert!(texts.contains(&format!("store unavailable at 127.0.0.1:{port}: ")), "{texts}");
         }
-        // Each of the five connections of a store can have begun to connect before the first failed.
+        // Each of the five connections of a store can have begun to connect before the first
+        // failed.
         let most = usize::try_from(start.elapsed().as_millis() / 500 + 5).unwrap();
         for count in counts {
             let made = count.load(Ordering::Relaxed);

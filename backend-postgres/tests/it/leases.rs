@@ -21,7 +21,8 @@ use tokio::time::sleep;
 
 /// So long that a machine that stands still for two seconds does not end it.
 const SHORT: Duration = Duration::from_secs(5);
-/// The row of an object is locked for half of it; the short lease has to be renewed several times meanwhile.
+/// The row of an object is locked for half of it; the short lease has to be renewed several times
+/// meanwhile.
 const LONG: Duration = Duration::from_secs(12);
 
 /// Locks the row of an object until the end of the transaction.
@@ -84,7 +85,8 @@ async fn c4_a_short_lease_cuts_no_others_cancel() {
     let lock = lock_row(&mut raw, "long").await;
     let answers = steps.own.cancel(&batch).await;
     lock.rollback().await.unwrap();
-    // The time limit is not that of the shortest lease, and somebody else's lock costs its own name only.
+    // The time limit is not that of the shortest lease, and somebody else's lock costs its own name
+    // only.
     let [short, long] = answers.try_into().expect("two answers");
     short.expect("its row is free");
     assert_eq!(long.unwrap_err().kind(), ErrorKind::Unavailable);

@@ -95,8 +95,8 @@ async fn c23_c27_a_hundred_thousand_holds_are_told_in_bounded_statements() {
     assert!(calls < 150 && each < 10.0, "{each} ms for each of {calls} statements");
 }
 
-/// Returns the number of calls of a function and their time in ms on average, once there were so many: a session tells its counts
-/// when it ends.
+/// Returns the number of calls of a function and their time in ms on average, once there were so
+/// many: a session tells its counts when it ends.
 async fn counted(url: &str, function: &str, least: i64) -> (i64, f64) {
     let counts = format!(
         "SELECT * FROM (

@@ -1,4 +1,5 @@
-//! Loses every command of every call that acquires or waits once, and checks that nothing is left behind.
+//! Loses every command of every call that acquires or waits once, and checks that nothing is left
+//! behind.
 
 #![allow(clippy::disallowed_methods, reason = "a test owns its runtime")]
 

@@ -41,8 +41,8 @@ async fn schemas_do_not_see_each_other() {
     assert_eq!(server.sql("SELECT count(*) FROM other_2.namespaces").unwrap().trim(), "1");
 }
 
-/// The library's connections put a large price on scans of a whole table, and the server compiles what costs much first:
-/// a look at the schema that scanned a table took 100 ms.
+/// The library's connections put a large price on scans of a whole table, and the server compiles
+/// what costs much first: a look at the schema that scanned a table took 100 ms.
 #[tokio::test]
 async fn a_connect_scans_no_table_as_a_whole() {
     let server = server();

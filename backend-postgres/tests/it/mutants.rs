@@ -1,5 +1,5 @@
-//! Bugs planted into the Postgres store, the functions of its schema and its clients. The check named for each bug
-//! catches it.
+//! Bugs planted into the Postgres store, the functions of its schema and its clients. The check
+//! named for each bug catches it.
 
 #![allow(clippy::disallowed_methods, reason = "a test owns its runtime and waits in real time")]
 
@@ -21,7 +21,8 @@ use tokio::time::sleep;
 
 /// Timeout of a case: long enough for every case here, and short for one that a bug holds up.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// The lease of a holder whose store hangs. A machine that stands still for a while does not end it before.
+/// The lease of a holder whose store hangs. A machine that stands still for a while does not end it
+/// before.
 const TTL: Duration = Duration::from_secs(4);
 
 /// A function of the schema, a text in it, and the text that replaces it.
@@ -44,7 +45,8 @@ const PLACE_IS_KEPT: &[Change] = &[(
     "DELETE FROM stanchion.waiters w WHERE w.object + 0 = o.id AND w.ticket = p_tickets[i];",
     "PERFORM FROM stanchion.waiters w WHERE false;",
 )];
-/// Makes limiters use a clock that is ahead by the number of µs in a setting of the client's session.
+/// Makes limiters use a clock that is ahead by the number of µs in a setting of the client's
+/// session.
 const CLOCKS: &[Change] = &[(
     "limit_decide",
     "moment := stanchion.now();",

@@ -83,7 +83,8 @@ async fn c27_a_locked_row_delays_its_own_name_only() {
     definite(|| mutex.try_lock()).await.unwrap();
 }
 
-/// A full queue of messages, which a listener in an open transaction brings about, has some 8 GB: its error is made here.
+/// A full queue of messages, which a listener in an open transaction brings about, has some 8 GB:
+/// its error is made here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_a_hint_that_cannot_be_sent_fails_no_release() {
     let server = server();
@@ -157,7 +158,8 @@ async fn c27_a_locked_hold_delays_its_own_name_only() {
     }
 }
 
-/// While somebody keeps a row, one batch finds that out, and those after it know. Another locker is found out anew.
+/// While somebody keeps a row, one batch finds that out, and those after it know. Another locker is
+/// found out anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_row_that_is_known_to_be_locked_holds_up_no_further_batch() {
     let server = server();
@@ -220,7 +222,8 @@ async fn c30_waiters_for_a_transaction_lock_no_row_of_its_name() {
     }
 }
 
-/// Calls of one limiter stay in one request, however a batch has to be cut: what is admitted is charged.
+/// Calls of one limiter stay in one request, however a batch has to be cut: what is admitted is
+/// charged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l1_a_batch_that_goes_in_parts_charges_what_it_admits() {
     const BURST: u64 = 1_000;
@@ -260,8 +263,8 @@ async fn l1_a_batch_that_goes_in_parts_charges_what_it_admits() {
     assert!(!definite(|| limiter.allow()).await.unwrap().allowed, "more than {admitted} are left");
 }
 
-/// While somebody waits, a vacuum and a new index of another table wait for nobody, and a limiter's table stays small (C30). The
-/// wait is as long as `STANCHION_WAIT_SECONDS` says.
+/// While somebody waits, a vacuum and a new index of another table wait for nobody, and a limiter's
+/// table stays small (C30). The wait is as long as `STANCHION_WAIT_SECONDS` says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_a_waiter_holds_up_no_vacuum() {
     let server = server();
@@ -401,8 +404,8 @@ async fn c27_a_locked_queue_delays_its_own_name_only() {
     }
 }
 
-/// What nobody waits for (releases of dropped guards, cancels) and what is asked for all who wait leaves together: what is about a
-/// locked row holds up nothing else, however often it fails.
+/// What nobody waits for (releases of dropped guards, cancels) and what is asked for all who wait
+/// leaves together: what is about a locked row holds up nothing else, however often it fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_locked_row_delays_no_release_cancel_or_poll_of_another() {
     let server = server();
@@ -465,7 +468,8 @@ async fn c27_a_locked_row_delays_no_release_cancel_or_poll_of_another() {
     }
 }
 
-/// A call waits for a table that somebody else has locked, as it does for a row, for as long as its own time allows.
+/// A call waits for a table that somebody else has locked, as it does for a row, for as long as its
+/// own time allows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_a_locked_table_ends_no_call_before_its_time() {
     let server = server();

@@ -13,7 +13,8 @@ use stanchion_core::{MutexOptions, Store};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Makes names of two namespaces. In `ours`, the retention of `OVER` names is over; in `other`, that of all names.
+/// Makes names of two namespaces. In `ours`, the retention of `OVER` names is over; in `other`,
+/// that of all names.
 const FILLED: &str = "INSERT INTO stanchion.objects (namespace, kind, name, epoch, expires)
     SELECT CASE WHEN i % 2 = 0 THEN 'ours' ELSE 'other' END, 's', 'n' || i, 0,
            CASE WHEN i % 2 = 0 AND i > 20 THEN stanchion.now() + 3600000000 ELSE 1 END

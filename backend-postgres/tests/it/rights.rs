@@ -1,5 +1,5 @@
-//! One test for each right in the manual: without it, the error of an operation names the missing right (C21). And the rights
-//! of others: what they make in a schema of theirs is never run (C30).
+//! One test for each right in the manual: without it, the error of an operation names the missing
+//! right (C21). And the rights of others: what they make in a schema of theirs is never run (C30).
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,7 +20,8 @@ use stanchion_core::{
 use stanchion_postgres::{PostgresBuilder, PostgresFence, PostgresStore};
 
 const SHORT: Duration = Duration::from_millis(300);
-/// Maximum time for which a call is repeated whose outcome is unknown. Without a right, it may stay unknown.
+/// Maximum time for which a call is repeated whose outcome is unknown. Without a right, it may stay
+/// unknown.
 const KNOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Uses every operation of a store. Returns the errors of operations that the role has no right to.
@@ -77,7 +78,8 @@ async fn use_store(store: &PostgresStore, refused: &mut Vec<Error>) {
     let _ = timeout(Duration::from_secs(2), store.close()).await;
 }
 
-/// Asks until the outcome is known: on a machine that stands still, the answer to a call with a short time limit is late.
+/// Asks until the outcome is known: on a machine that stands still, the answer to a call with a
+/// short time limit is late.
 async fn known<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
     let watch = Stopwatch::start();
     loop {
@@ -124,8 +126,8 @@ async fn c21_every_missing_right_is_named() {
     }
 }
 
-/// Functions and operators of another role in `public` that fit the arguments of ours better than the server's own do, which
-/// take any type. Each notes that it ran.
+/// Functions and operators of another role in `public` that fit the arguments of ours better than
+/// the server's own do, which take any type. Each notes that it ran.
 const TRAPS: &str = r"
     CREATE ROLE mallory;
     GRANT CREATE, USAGE ON SCHEMA public TO mallory;

@@ -1,4 +1,5 @@
-//! More mutexes in session mode than the server has room for: they are refused, and other clients can still log in.
+//! More mutexes in session mode than the server has room for: they are refused, and other clients
+//! can still log in.
 
 #![allow(
     clippy::disallowed_methods,

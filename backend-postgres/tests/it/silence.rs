@@ -1,4 +1,5 @@
-//! Holders that fall silent: stopped, or cut off without a message to either side (C8, C9, C10, M1).
+//! Holders that fall silent: stopped, or cut off without a message to either side (C8, C9, C10,
+//! M1).
 
 #![allow(
     clippy::disallowed_methods,
@@ -57,7 +58,8 @@ async fn c8_c9_m1_a_holder_whose_link_is_cut_is_lost_first() {
     }
 }
 
-/// The child process of the test below. It holds the mutex, and answers each line by whether it does.
+/// The child process of the test below. It holds the mutex, and answers each line by whether it
+/// does.
 #[tokio::main]
 async fn hold(url: &str, mode: MutexMode) {
     let (_store, guard) = lock(url, mode).await;

@@ -44,7 +44,8 @@ async fn c5_a_client_that_is_stopped_before_its_commit_frees_the_rows_within_a_s
     assert!(!stopped.capabilities.wake_ups, "it goes through the pooler");
     // The connection of a stopped process: silent and open.
     let lost = proxy.on(When::next().named("COMMIT"), Action::DropRequest(Then::Silence));
-    // If the machine stands still before the commit, the server ends that transaction, too: it is begun again.
+    // If the machine stands still before the commit, the server ends that transaction, too: it is
+    // begun again.
     let is_ended =
         |answer: Result<Acquired>| answer.is_err_and(|error| error.kind() == ErrorKind::Unavailable);
     let commit = lost.clone();

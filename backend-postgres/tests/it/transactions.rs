@@ -74,7 +74,8 @@ async fn m1_a_transaction_excludes_the_others() {
     }
 }
 
-/// A waiter of either sort is served after the end of a transaction, and a transaction after a guard.
+/// A waiter of either sort is served after the end of a transaction, and a transaction after a
+/// guard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c5_transactions_and_guards_wait_for_each_other() {
     let server = server();
@@ -142,7 +143,8 @@ async fn m1_a_transaction_of_another_database_is_refused() {
     }
 }
 
-/// The lock would be free again with the end of its own statement. The connection inside of a transaction is as good as that.
+/// The lock would be free again with the end of its own statement. The connection inside of a
+/// transaction is as good as that.
 #[tokio::test]
 async fn m1_a_connection_outside_of_a_transaction_is_refused() {
     let server = server();
@@ -196,7 +198,8 @@ async fn m1_a_rollback_to_an_older_savepoint_is_told() {
     }
 }
 
-/// The transaction's own time limit bounds the wait, and a limit that a call sets for a while is set back.
+/// The transaction's own time limit bounds the wait, and a limit that a call sets for a while is
+/// set back.
 #[tokio::test]
 async fn c4_a_lock_timeout_ends_the_wait() {
     let server = server();
@@ -220,7 +223,8 @@ async fn c4_a_lock_timeout_ends_the_wait() {
     }
 }
 
-/// A holds the mutex and waits for a row that B has, which waits for the mutex: one of the two is ended.
+/// A holds the mutex and waits for a row that B has, which waits for the mutex: one of the two is
+/// ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_circle_of_row_locks_and_mutexes_is_found() {
     let server = server();
@@ -254,7 +258,8 @@ async fn c27_a_circle_of_row_locks_and_mutexes_is_found() {
     }
 }
 
-/// A transaction that has the mutex waits for a row of one that is queued behind another: the server sees that circle, too.
+/// A transaction that has the mutex waits for a row of one that is queued behind another: the
+/// server sees that circle, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_circle_through_a_queued_transaction_is_found() {
     let server = server();
@@ -288,7 +293,8 @@ async fn c27_a_circle_through_a_queued_transaction_is_found() {
         .await;
         drop(a);
         first.close().await.unwrap();
-        // The second waits for the same mutex: the server may end it before it finds one of the circle.
+        // The second waits for the same mutex: the server may end it before it finds one of the
+        // circle.
         let second = within(SECOND * 20, "the second", second).await;
         assert!(matches!(second, Ok(()) | Err(ErrorKind::Unavailable)), "{mode:?}: {second:?}");
         let locked = within(SECOND * 20, "the third", third).await;
@@ -313,7 +319,8 @@ async fn c17_a_pool_of_one_connection_is_enough() {
     }
 }
 
-/// A session that is idle in its transaction can be ended by the server's settings; one that waits is not idle for long.
+/// A session that is idle in its transaction can be ended by the server's settings; one that waits
+/// is not idle for long.
 #[tokio::test]
 async fn c17_a_call_that_waits_is_not_idle_in_its_transaction() {
     let server = server();
@@ -333,7 +340,8 @@ async fn c17_a_call_that_waits_is_not_idle_in_its_transaction() {
     }
 }
 
-/// A token is drawn once the transaction has the mutex: what the one before it drew meanwhile is smaller.
+/// A token is drawn once the transaction has the mutex: what the one before it drew meanwhile is
+/// smaller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m2_a_transaction_that_waited_has_the_larger_token() {
     let server = server();
@@ -379,7 +387,8 @@ async fn m2_a_fence_refuses_an_earlier_transaction() {
     }
 }
 
-/// The turn of a call is a hold, which can end before the transaction has the mutex: then the call must not tell that it has it.
+/// The turn of a call is a hold, which can end before the transaction has the mutex: then the call
+/// must not tell that it has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m1_a_turn_that_has_ended_gives_no_transaction_the_mutex() {
     let server = server();
@@ -407,7 +416,8 @@ async fn m1_a_turn_that_has_ended_gives_no_transaction_the_mutex() {
     eventually(SECOND * 5, "the next", async || is_free(&b, "x").await).await;
 }
 
-/// A process that is killed in its turn, before its transaction has the mutex, does not hold up the next one for a whole default lease.
+/// A process that is killed in its turn, before its transaction has the mutex, does not hold up the
+/// next one for a whole default lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_killed_process_in_its_turn_delays_the_next_by_a_short_lease() {
     let server = server();
@@ -459,7 +469,8 @@ async fn cancel(connection: &mut PgConnection, pid: i32) {
     sqlx::query("SELECT pg_cancel_backend($1)").bind(pid).execute(connection).await.unwrap();
 }
 
-/// Whatever the moment at which a call is dropped or its statement cancelled, its session keeps no lock, and nobody is held up.
+/// Whatever the moment at which a call is dropped or its statement cancelled, its session keeps no
+/// lock, and nobody is held up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c4_a_thousand_cancelled_calls_leave_no_lock() {
     const CALLS: usize = 1_000;
@@ -480,7 +491,8 @@ async fn c4_a_thousand_cancelled_calls_leave_no_lock() {
             let locked = {
                 let mut call = std::pin::pin!(store.lock_in(&mut transaction, name));
                 let mut locked = None;
-                // Not dropped before it is answered: a cancel that is under way would meet a later statement.
+                // Not dropped before it is answered: a cancel that is under way would meet a later
+                // statement.
                 let mut cancelled = std::pin::pin!(async {
                     tokio::time::sleep(delay).await;
                     cancel(&mut other, pid).await;
@@ -499,7 +511,8 @@ async fn c4_a_thousand_cancelled_calls_leave_no_lock() {
             };
             granted += usize::from(locked.is_some_and(|locked| locked.is_ok()));
             drop(transaction);
-            // A call that was dropped may have left a wait at the server. The cancel may meet the rollback: then once more.
+            // A call that was dropped may have left a wait at the server. The cancel may meet the
+            // rollback: then once more.
             let mut is_over = false;
             while !is_over {
                 let mut asked = std::pin::pin!(sqlx::query("ROLLBACK").execute(&mut connection));

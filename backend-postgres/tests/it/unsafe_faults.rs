@@ -1,5 +1,6 @@
-//! Faults under which the server loses data, or frees a mutex that a holder still believes in. The checkers see a
-//! second holder where the manual admits one, tokens keep growing, and a fenced resource takes no write out of order.
+//! Faults under which the server loses data, or frees a mutex that a holder still believes in. The
+//! checkers see a second holder where the manual admits one, tokens keep growing, and a fenced
+//! resource takes no write out of order.
 
 #![allow(
     clippy::disallowed_methods,
@@ -71,8 +72,8 @@ struct Rivals {
 }
 
 impl Rivals {
-    /// The first contender is granted the mutex, both resources take its writes, and it is cut off. Then the fault
-    /// happens.
+    /// The first contender is granted the mutex, both resources take its writes, and it is cut off.
+    /// Then the fault happens.
     async fn begin(fault: &str, mode: MutexMode, server: &PostgresServer, strike: impl FnOnce()) -> Self {
         let proxy = Proxy::to(&server.url()).unwrap();
         let mutex = mutex(&proxy.url(&server.url()), mode).await;
@@ -88,8 +89,8 @@ impl Rivals {
         Self { fault, proxy, two_holders, guarded, first }
     }
 
-    /// A second contender is granted the mutex while the first one believes that it holds it. The resources refuse the
-    /// first one's writes, and the history shows both holders.
+    /// A second contender is granted the mutex while the first one believes that it holds it. The
+    /// resources refuse the first one's writes, and the history shows both holders.
     async fn both_believe(mut self, second: &Arc<dyn Mutex>) {
         let locked = self.two_holders.lock(second.as_ref(), TTL);
         let other = timeout(TIMEOUT, locked).await.expect("the first one's hold is gone").unwrap();
@@ -125,7 +126,8 @@ impl Rivals {
         assert!((self.first.believes().unwrap() && writes) || is_over);
         self.proxy.heal();
         let token = self.first.token();
-        // Whether or not the link of the first contender healed in time, the next grant comes after its end.
+        // Whether or not the link of the first contender healed in time, the next grant comes after
+        // its end.
         drop(self.first);
         let locked = self.two_holders.lock(second.as_ref(), TTL);
         let other = timeout(TIMEOUT, locked).await.expect("it is free at last").unwrap();
@@ -222,8 +224,8 @@ async fn c9_m3_m9_deleted_rows_are_borne_by_what_is_fenced() {
     }
 }
 
-/// The clock jumps an hour forward, which ends leases, and sessions if it affects their timers. Then it jumps two hours
-/// back; tokens keep growing.
+/// The clock jumps an hour forward, which ends leases, and sessions if it affects their timers.
+/// Then it jumps two hours back; tokens keep growing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_c7_m2_m9_a_clock_that_jumps_is_borne_by_what_is_fenced() {
     const HOUR: Duration = Duration::from_secs(3_600);

@@ -1,4 +1,5 @@
-//! Connections of a pool of the user's, in which other code of the program leaves transactions open.
+//! Connections of a pool of the user's, in which other code of the program leaves transactions
+//! open.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
@@ -21,7 +22,8 @@ async fn store(pool: &PgPool) -> PostgresStore {
     builder.request_timeout(Duration::from_secs(2)).connect().await.unwrap()
 }
 
-/// Gives a connection back in a state that `sqlx` does not know of, as where a future of `begin` is dropped before the answer.
+/// Gives a connection back in a state that `sqlx` does not know of, as where a future of `begin` is
+/// dropped before the answer.
 async fn leave(pool: &PgPool, statements: &'static str) {
     let mut connection = pool.acquire().await.unwrap();
     // The last statement may fail, and leave a transaction that is aborted.

@@ -12,7 +12,8 @@ pub(super) struct AckedReply {
 }
 
 impl AckedReply {
-    /// Reads the reply. Its error is that of a write which too little keeps; `is_written` tells whether there was one.
+    /// Reads the reply. Its error is that of a write which too little keeps; `is_written` tells
+    /// whether there was one.
     pub(super) fn confirmed<A>(
         self,
         read: impl FnOnce(Reply) -> Result<A>,

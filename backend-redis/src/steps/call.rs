@@ -26,7 +26,8 @@ pub(super) struct Step<'a, T> {
 /// How keys and arguments are added to a command.
 #[derive(Debug)]
 enum Encode<T> {
-    /// All keys of each entry's object, what all scripts are given, and what this adds for each entry.
+    /// All keys of each entry's object, what all scripts are given, and what this adds for each
+    /// entry.
     Full(fn(&mut Cmd, &T)),
     /// What this adds for all entries.
     Whole(fn(&Context, &mut Cmd, &[&T])),
@@ -80,8 +81,8 @@ impl RedisSteps {
         replies.into_iter().map(|acked| acked.map(|acked| acked.reply)).collect()
     }
 
-    /// Calls a script for entries of one lane, and again for those entries whose names have more that expired than one call
-    /// removes.
+    /// Calls a script for entries of one lane, and again for those entries whose names have more
+    /// that expired than one call removes.
     pub(super) async fn call_with_acks<T: Sync>(
         &self,
         step: &Step<'_, T>,

@@ -12,11 +12,12 @@ use crate::error::unexpected;
 use crate::keys::STRIPES;
 use crate::request::{Call, Request};
 
-/// Maximum number of names that one call of the script is asked for: it tells figures of twice as many in less than 10 ms (C27).
+/// Maximum number of names that one call of the script is asked for: it tells figures of twice as
+/// many in less than 10 ms (C27).
 const MAX_COUNT: usize = 250;
 
-/// Where a listing goes on: at a position of a server process. Positions of one process mean nothing to another, as after a
-/// failover.
+/// Where a listing goes on: at a position of a server process. Positions of one process mean
+/// nothing to another, as after a failover.
 #[derive(Debug, PartialEq, Eq)]
 struct Position {
     /// The stripe that is listed; `None` where one server holds them all.
@@ -153,7 +154,8 @@ fn of_limiter(mut listed: Listed, figures: &str, now: u64) -> Option<Listed> {
     (expires_at > now).then_some(listed)
 }
 
-/// "generation ends set lanes sweep terms", with the terms "bits hashes capacity rate ttl", or "-" after a clear.
+/// "generation ends set lanes sweep terms", with the terms "bits hashes capacity rate ttl", or "-"
+/// after a clear.
 fn of_filter(mut listed: Listed, figures: &str, now: u64) -> Option<Listed> {
     let mut parts = figures.split(' ');
     let ends: u64 = parts.nth(1)?.parse().ok()?;

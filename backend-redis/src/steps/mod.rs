@@ -44,8 +44,9 @@ pub(crate) struct Context {
 
 /// The steps over one connection.
 ///
-/// If a key of a name holds a value of another type, a request about that name alone, or one that acquires, ends with
-/// `InvalidArgument` naming the key. In other batches the holds of such a name count as gone.
+/// If a key of a name holds a value of another type, a request about that name alone, or one that
+/// acquires, ends with `InvalidArgument` naming the key. In other batches the holds of such a name
+/// count as gone.
 #[derive(Debug)]
 pub(crate) struct RedisSteps {
     context: Arc<Context>,
@@ -83,9 +84,9 @@ enum Part {
 
 #[async_trait]
 impl Steps for RedisSteps {
-    /// Two lanes for the acquires and releases of one server: while it runs the script of one, the answers to the other are on
-    /// their way. One for each kind where grants wait for replicas or a disk: a release that left with them would be answered as
-    /// late.
+    /// Two lanes for the acquires and releases of one server: while it runs the script of one, the
+    /// answers to the other are on their way. One for each kind where grants wait for replicas or a
+    /// disk: a release that left with them would be answered as late.
     fn lane(&self, request: &Request) -> Lane {
         let server = match request {
             Request::List(list) => self.listed_stripe(list),

@@ -58,7 +58,8 @@ impl RedisSteps {
         replies.into_iter().map(|acked| acked.and_then(kept)).collect()
     }
 
-    /// Asks for a part of an inspection, which begins at a position that a server process has given.
+    /// Asks for a part of an inspection, which begins at a position that a server process has
+    /// given.
     async fn inspected(
         &self,
         object: &Object,

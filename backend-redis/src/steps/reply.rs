@@ -68,7 +68,8 @@ impl Reply {
         }
     }
 
-    /// Refuses an entry one of whose keys holds a value of a foreign type. Nothing of the entry was changed.
+    /// Refuses an entry one of whose keys holds a value of a foreign type. Nothing of the entry was
+    /// changed.
     ///
     /// # Errors
     /// `InvalidArgument` naming the key and the type of its value.
@@ -82,7 +83,8 @@ impl Reply {
         }
     }
 
-    /// Whether a key of the entry holds a value of a foreign type, so that none of its holds or waiters can be there.
+    /// Whether a key of the entry holds a value of a foreign type, so that none of its holds or
+    /// waiters can be there.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self.parts(), [Value::Int(-1), ..])
     }
@@ -214,7 +216,8 @@ impl Reply {
         Ok(self.number(0)? == 1)
     }
 
-    /// Returns how many holds were freed and, if there may be more of all holds, how the next call goes on.
+    /// Returns how many holds were freed and, if there may be more of all holds, how the next call
+    /// goes on.
     pub(super) fn forced(&self) -> Result<(u32, Option<(String, String)>)> {
         let next = match self.parts().len() {
             1 => None,
@@ -223,7 +226,8 @@ impl Reply {
         Ok((self.count(0)?, next))
     }
 
-    /// Returns a part of an inspection; where the next one begins is a position and the server process that has given it.
+    /// Returns a part of an inspection; where the next one begins is a position and the server
+    /// process that has given it.
     pub(super) fn inspected(&self) -> Result<InspectionPart<(String, String)>> {
         let (now, waiters) = (self.number(0)?, self.number(2)?);
         let next = Some((self.text(5)?, self.text(4)?)).filter(|(position, _)| position != "0");
@@ -240,7 +244,8 @@ impl Reply {
     }
 }
 
-/// Reads a hold as the record has it: "expiry granted weight token label". Returns the time of its grant and the holder.
+/// Reads a hold as the record has it: "expiry granted weight token label". Returns the time of its
+/// grant and the holder.
 fn holder(ticket: Ticket, record: &str, now: u64) -> Option<(u64, Holder)> {
     let mut parts = record.splitn(5, ' ');
     let mut number = || parts.next()?.parse::<u64>().ok();

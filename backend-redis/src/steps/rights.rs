@@ -10,7 +10,8 @@ use crate::request::{Call, Request};
 use crate::script::Script;
 
 impl RedisSteps {
-    /// Adds the missing commands to the refusal of a script (C21). `key` is one of the keys that the script was called with.
+    /// Adds the missing commands to the refusal of a script (C21). `key` is one of the keys that
+    /// the script was called with.
     pub(super) async fn name_missing_rights(
         &self,
         refusal: Error,

@@ -42,8 +42,8 @@ impl RedisSteps {
     }
 }
 
-/// Returns the request that frees a grant, so that the same ticket may ask again. A member of a wait group is cancelled for good
-/// instead: one that is released is counted.
+/// Returns the request that frees a grant, so that the same ticket may ask again. A member of a
+/// wait group is cancelled for good instead: one that is released is counted.
 fn undoing(Acquire { object, ticket, lease, .. }: &Acquire) -> Request {
     let (object, ticket) = (object.clone(), *ticket);
     if object.kind == Kind::WaitGroup {

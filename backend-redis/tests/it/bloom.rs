@@ -1,4 +1,5 @@
-//! The steps of Bloom filters on a server: the bits, which items count as new, and what a batch costs.
+//! The steps of Bloom filters on a server: the bits, which items count as new, and what a batch
+//! costs.
 
 #![cfg(feature = "bloom")]
 #![allow(
@@ -185,7 +186,8 @@ async fn b3_a_batch_is_few_calls_of_the_server() {
     for (size, calls) in [(1, 6), (1_000, 33)] {
         let before = fixture.calls().await;
         filter.insert(&items("b", size)).await;
-        // EVALSHA, TIME, HMGET of the record and of its pages, STRLEN, a BITFIELD for each 250 bits, HSET.
+        // EVALSHA, TIME, HMGET of the record and of its pages, STRLEN, a BITFIELD for each 250
+        // bits, HSET.
         let made = fixture.calls().await - before - idle;
         assert!(made <= calls + 1, "{made} calls for {size} items");
     }

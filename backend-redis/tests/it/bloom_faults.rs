@@ -17,8 +17,8 @@ use stanchion_testbed::faults::{Action, Proxy, Then, When};
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
 const ITEMS: usize = 400;
-/// One of this many replies to scripts is lost. The number is even: where the proxy changes the text of a script, its hash
-/// is never seen, and only each second request is executed.
+/// One of this many replies to scripts is lost. The number is even: where the proxy changes the
+/// text of a script, its hash is never seen, and only each second request is executed.
 const LOST: u64 = 4;
 
 /// Connects to this URL and opens a filter with room for all items.
@@ -41,8 +41,8 @@ async fn insert_all(url: String) -> Vec<u32> {
     times
 }
 
-/// Two clients insert the same items while replies are lost. Returns how many items were new twice, and how many never.
-/// With a mistake, the proxies change the text of the scripts.
+/// Two clients insert the same items while replies are lost. Returns how many items were new twice,
+/// and how many never. With a mistake, the proxies change the text of the scripts.
 async fn campaign(mistake: Option<(&str, &str)>) -> (usize, usize) {
     let server = RedisServer::start(RedisOptions::default()).unwrap();
     let proxies = [Proxy::to(&server.url()).unwrap(), Proxy::to(&server.url()).unwrap()];

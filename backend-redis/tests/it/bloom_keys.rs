@@ -1,4 +1,5 @@
-//! The keys of a Bloom filter: how long they stay, and what steps notice when they are gone or foreign.
+//! The keys of a Bloom filter: how long they stay, and what steps notice when they are gone or
+//! foreign.
 
 #![cfg(feature = "bloom")]
 #![allow(
@@ -85,7 +86,8 @@ async fn b5_a_cleared_filter_keeps_its_generation_and_nothing_else() {
         let cleared = filter.steps.clear(&filter.object).await.unwrap().unwrap();
         assert_eq!(cleared.generation, generation);
     }
-    // The pages have expired, and so are gone for all clients; the server deletes them in its own time.
+    // The pages have expired, and so are gone for all clients; the server deletes them in its own
+    // time.
     sleep(Duration::from_millis(1_100)).await;
     let [record]: [String; 1] = fixture.keys().await.try_into().unwrap();
     let left: u64 = filter.raw("PTTL", &record).await;
@@ -117,7 +119,8 @@ async fn b6_a_record_that_is_gone_was_lost() {
     assert_eq!(filter.steps.survey(&filter.object, filter.seen).await.unwrap(), Surveyed::Lost);
     assert_eq!(filter.steps.read(&filter.object, filter.seen, 0).await.unwrap(), ChunkRead::Lost);
     assert_eq!(filter.steps.merge(&filter.piece(0, vec![1])).await.unwrap(), Merged::Lost);
-    // A handle that never saw the record begins anew, and what is left of the old bits does not count.
+    // A handle that never saw the record begins anew, and what is left of the old bits does not
+    // count.
     let mut other = filter.other_handle();
     assert_eq!(other.insert(&items("a", 50)).await, [true; 50]);
     assert!(other.bytes().await == other.image(&items("a", 50)));

@@ -1,4 +1,5 @@
-//! A cluster: batches over all stripes, slots that move, nodes that die, and the number of connections.
+//! A cluster: batches over all stripes, slots that move, nodes that die, and the number of
+//! connections.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,7 +21,8 @@ use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisServer};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Time limit of a request that meets a fault: longer than the machine stands still, so that the other nodes answer in time.
+/// Time limit of a request that meets a fault: longer than the machine stands still, so that the
+/// other nodes answer in time.
 const REQUEST: Duration = Duration::from_secs(4);
 
 /// The cluster of the tests that stop and promote no node.
@@ -242,8 +244,8 @@ async fn c14_c18_waiters_proceed_after_a_failover() {
     held.lock().await.unwrap().release().await.unwrap();
 }
 
-/// Has a replica take over. Its answer only says that it tries: a replica that is not elected within 5 s gives up, and has to
-/// be told again.
+/// Has a replica take over. Its answer only says that it tries: a replica that is not elected
+/// within 5 s gives up, and has to be told again.
 async fn promote(cluster: &RedisCluster, replica: usize, slot: u16) {
     let is_promoted = async || {
         while cluster.owner(slot).unwrap() != replica {
@@ -283,7 +285,8 @@ async fn c18_a_promotion_without_a_failure_is_followed() {
 async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
     let cluster = start(failing_fast());
     let fixture = Fixture::on(&cluster.url());
-    // The last attempt of a request begins when a quarter of its time is left: an answer that takes longer is uncertain.
+    // The last attempt of a request begins when a quarter of its time is left: an answer that takes
+    // longer is uncertain.
     let limit = EPSILON * 4;
     let process = driven(definite(|| fixture.builder().request_timeout(limit).steps()).await.unwrap());
     let requests: Vec<_> = (0..30).map(|index| ask(&mutex(&format!("m{index}")))).collect();
@@ -358,12 +361,14 @@ async fn c28_nodes_are_asked_for_the_slots_over_connections_that_exist() {
     for _ in 0..3 {
         assert!(process.callers.acquire(&requests).await.iter().any(Result::is_err));
     }
-    // The test's own question has a connection, and the others may be replaced after the machine stood still.
+    // The test's own question has a connection, and the others may be replaced after the machine
+    // stood still.
     let more: u32 = [1, 2].map(received).iter().zip(before).map(|(after, before)| after - before).sum();
     assert!(more <= 6, "{more} connections");
 }
 
-/// Returns the number of connections to each node, without those between nodes and the one that asks.
+/// Returns the number of connections to each node, without those between nodes and the one that
+/// asks.
 fn connections(cluster: &RedisCluster) -> Vec<usize> {
     let count = |node: usize| {
         let list = cluster.nodes()[node].command(&["CLIENT", "LIST", "TYPE", "normal"]).unwrap();

@@ -22,8 +22,8 @@ mod sentinel {
     suite!(DeploymentFixture::sentinel());
 }
 
-/// A server with TLS, for a user with only the rights in the manual, while a thread flushes the scripts of the server every
-/// 50 ms.
+/// A server with TLS, for a user with only the rights in the manual, while a thread flushes the
+/// scripts of the server every 50 ms.
 mod tls {
     use super::*;
     suite!(DeploymentFixture::tls());

@@ -59,8 +59,8 @@ async fn c3_an_answer_that_does_not_come_is_unknown_and_a_retry_finds_out() {
     let watch = Stopwatch::start();
     assert_eq!(refusal(&process, &request).await, ErrorKind::Unknown);
     assert!(watch.elapsed() < REQUEST + EPSILON, "{:?}", watch.elapsed());
-    // The system accepts a new connection, but the server does not serve it. The first request may have waited a little less
-    // than the silence that has its connection replaced.
+    // The system accepts a new connection, but the server does not serve it. The first request may
+    // have waited a little less than the silence that has its connection replaced.
     let watch = Stopwatch::start();
     loop {
         let kind = refusal(&process, &request).await;
@@ -252,7 +252,8 @@ async fn c19_a_unix_socket_leads_to_the_same_names() {
     waits(&process, &ask(&mutex("m"))).await;
 }
 
-/// C28: the callers of a server that closes each connection at once share its attempts, two a second.
+/// C28: the callers of a server that closes each connection at once share its attempts, two a
+/// second.
 #[tokio::test]
 async fn c28_a_server_that_closes_at_once_is_connected_to_twice_a_second() {
     let (server, _) = start(RedisOptions::default());

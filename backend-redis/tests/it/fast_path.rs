@@ -1,5 +1,5 @@
-//! A mutex that nobody waits for is a string, and no key at all while it is free. A step that needs more makes a hash of the
-//! string for as long.
+//! A mutex that nobody waits for is a string, and no key at all while it is free. A step that needs
+//! more makes a hash of the string for as long.
 
 #![allow(
     clippy::disallowed_methods,
@@ -239,7 +239,8 @@ async fn c25_c30_a_busy_mutex_that_is_freed_has_no_key() {
     assert_eq!(acquire(&process, &cancelled).await, Acquired::Cancelled);
 }
 
-/// The clock of a server was ahead for a moment. What was granted then ends with its lease all the same.
+/// The clock of a server was ahead for a moment. What was granted then ends with its lease all the
+/// same.
 #[tokio::test]
 async fn c7_a_hold_of_a_clock_that_was_ahead_ends_with_its_lease() {
     let clock = Clock::new().unwrap();

@@ -1,5 +1,5 @@
-//! A semaphore that nobody waits for is a string: its limit and, while they are few, its holds. A step that needs more makes
-//! a hash of the string for as long.
+//! A semaphore that nobody waits for is a string: its limit and, while they are few, its holds. A
+//! step that needs more makes a hash of the string for as long.
 
 #![allow(
     clippy::disallowed_methods,
@@ -219,7 +219,8 @@ async fn s4_many_holds_are_a_hash_until_they_are_few() {
     let last = requests.pop().unwrap();
     for (left, request) in (1..=39).rev().zip(&requests) {
         assert_eq!(release(&process, request).await, Kept::Yes);
-        // The form does not change with each hold, but only after a quiet second, which a machine that stands still may take.
+        // The form does not change with each hold, but only after a quiet second, which a machine
+        // that stands still may take.
         let form = kind(&fixture).await;
         assert!(
             form == "hash" || left <= 16 && asked.elapsed() >= Duration::from_secs(1),
@@ -233,7 +234,8 @@ async fn s4_many_holds_are_a_hash_until_they_are_few() {
     granted(&process, &ask_many(&semaphore("s"), 40, 40)).await;
 }
 
-/// The clock of a server was ahead for a moment: what was kept then lasts no longer than it can from now.
+/// The clock of a server was ahead for a moment: what was kept then lasts no longer than it can
+/// from now.
 #[tokio::test]
 async fn c7_a_clock_that_was_ahead_keeps_no_permit_and_no_key() {
     let clock = Clock::new().unwrap();

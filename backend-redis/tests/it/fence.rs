@@ -1,4 +1,5 @@
-//! The guard of a resource: an older holder never writes after a newer one, in whichever order they come.
+//! The guard of a resource: an older holder never writes after a newer one, in whichever order they
+//! come.
 
 #![allow(
     clippy::disallowed_methods,
@@ -59,8 +60,8 @@ async fn m9_an_attached_hold_is_handed_over() {
     assert!(error.to_string().ends_with("token 6 may not write any more: token 7 has"), "{error}");
 }
 
-/// Writers with growing tokens race. Each script that writes appends its token to a list, which shows the order in which
-/// the server executed the writes.
+/// Writers with growing tokens race. Each script that writes appends its token to a list, which
+/// shows the order in which the server executed the writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m9_in_a_race_the_tokens_of_the_writes_never_fall() {
     let fixture = Fixture::shared();

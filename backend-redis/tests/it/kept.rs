@@ -1,5 +1,5 @@
-//! The keys of names, queues and processes, and how long they stay. The tests read the expiry of the keys instead of
-//! waiting for it.
+//! The keys of names, queues and processes, and how long they stay. The tests read the expiry of
+//! the keys instead of waiting for it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -173,7 +173,8 @@ async fn c16_a_process_does_not_overtake_its_own_waiters() {
     granted(&process, &waiter).await;
 }
 
-/// After the clock went back, a dead waiter was last heard in the future, and would count as live until that time.
+/// After the clock went back, a dead waiter was last heard in the future, and would count as live
+/// until that time.
 #[tokio::test]
 async fn c5_c7_a_dead_waiter_is_passed_over_also_after_the_clock_went_back() {
     let clock = Clock::new().unwrap();

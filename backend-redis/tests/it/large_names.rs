@@ -1,5 +1,5 @@
-//! Names with thousands of silent waiters, expired members or holds: what each of them costs, and that no call is as long as
-//! their number ([C27]).
+//! Names with thousands of silent waiters, expired members or holds: what each of them costs, and
+//! that no call is as long as their number ([C27]).
 //!
 //! [C27]: stanchion_core::contract#c27
 
@@ -36,8 +36,8 @@ async fn send(process: &Process, count: usize, request: impl Fn() -> Acquire) ->
     sent
 }
 
-/// Sends a request until it is granted. If the machine stands still, no process is heard for a while, and then the silent
-/// waiters in front count as live for a grace period ([C16]).
+/// Sends a request until it is granted. If the machine stands still, no process is heard for a
+/// while, and then the silent waiters in front count as live for a grace period ([C16]).
 ///
 /// [C16]: stanchion_core::contract#c16
 async fn served(process: &Process, request: &Acquire) {
@@ -220,7 +220,8 @@ async fn c27_m8_all_holds_are_freed_in_parts() {
     assert_eq!(process.callers.force(&object, Force::All).await.unwrap(), 1);
 }
 
-/// What a request costs is counted as processor time of the server, so that a busy machine does not matter.
+/// What a request costs is counted as processor time of the server, so that a busy machine does not
+/// matter.
 #[tokio::test]
 async fn c23_c27_a_hundred_thousand_holds_are_told_in_bounded_requests() {
     const HOLDS: usize = 100_000;

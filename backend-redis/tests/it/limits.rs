@@ -1,4 +1,5 @@
-//! The steps of limiters on a server: the answers that are kept, the keys that are left, the cost of a decision.
+//! The steps of limiters on a server: the answers that are kept, the keys that are left, the cost
+//! of a decision.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,5 @@
-//! Listings of names: the right that they need, the bounds of their requests, and servers that change meanwhile.
+//! Listings of names: the right that they need, the bounds of their requests, and servers that
+//! change meanwhile.
 
 #![allow(
     clippy::disallowed_methods,
@@ -89,7 +90,8 @@ async fn commands(raw: &mut MultiplexedConnection) -> HashMap<String, u64> {
     info.lines().filter_map(read).collect()
 }
 
-/// Returns the processor time that the server has used, in µs. Time in which it waited for the processor does not count.
+/// Returns the processor time that the server has used, in µs. Time in which it waited for the
+/// processor does not count.
 pub(crate) async fn processor_time(raw: &mut MultiplexedConnection) -> f64 {
     let info: String = redis::cmd("INFO").arg("cpu").query_async(raw).await.unwrap();
     let read = |field: &str| {
@@ -98,7 +100,8 @@ pub(crate) async fn processor_time(raw: &mut MultiplexedConnection) -> f64 {
     (read("used_cpu_sys:") + read("used_cpu_user:")) * 1e6
 }
 
-/// The work of a request is bounded whatever there is: its commands are counted, and the time that the processor worked on them.
+/// The work of a request is bounded whatever there is: its commands are counted, and the time that
+/// the processor worked on them.
 #[tokio::test]
 async fn c27_a_hundred_thousand_names_are_listed_in_bounded_requests() {
     let (_server, fixture) = start(RedisOptions::default());
@@ -134,7 +137,8 @@ async fn c27_a_hundred_thousand_names_are_listed_in_bounded_requests() {
     assert!((25..200).contains(&asked), "{asked} requests, each of which looks at about 2,000 keys");
 }
 
-/// The server has another seed for its hash tables after it: a position of the old one would leave names out.
+/// The server has another seed for its hash tables after it: a position of the old one would leave
+/// names out.
 #[tokio::test]
 async fn c18_a_listing_goes_on_after_a_restart_of_the_server() {
     let (server, fixture) = start(RedisOptions::default().append_only(true));

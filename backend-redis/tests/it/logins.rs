@@ -45,11 +45,12 @@ async fn c18_a_login_that_takes_longer_than_a_request_is_made_for_the_next() {
             }
         }
     };
-    // There would never be an answer if each request that gives up ended its login. A login that stands still for too
-    // long is made again, so the time is that of several.
+    // There would never be an answer if each request that gives up ended its login. A login that
+    // stands still for too long is made again, so the time is that of several.
     let answer = within(LOGIN * 20, "a connection", connecting).await;
     assert!(matches!(answer, Acquired::Granted { .. }), "{answer:?}");
-    // A request takes an eighth of the time of a login, and a connection is dropped if its first answer is late.
+    // A request takes an eighth of the time of a login, and a connection is dropped if its first
+    // answer is late.
     let logins = proxy.connections().len() - before;
     assert!(logins * 2 <= attempts + 1, "{attempts} requests began {logins}: {}", proxy.report());
 }

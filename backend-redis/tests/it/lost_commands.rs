@@ -24,7 +24,8 @@ impl TestedServer for Namespace {
     }
 
     async fn connect(&self, url: &str) -> Arc<dyn Store> {
-        // The time limit is meant for requests under a fault. Connecting may take longer on a busy machine.
+        // The time limit is meant for requests under a fault. Connecting may take longer on a busy
+        // machine.
         loop {
             let builder = RedisStore::builder(url).expect("a URL").namespace(&self.0);
             match builder.request_timeout(REQUEST).connect().await {

@@ -1,4 +1,5 @@
-//! Bugs planted into the Redis store, its scripts and its clients. The check named for each bug catches it.
+//! Bugs planted into the Redis store, its scripts and its clients. The check named for each bug
+//! catches it.
 
 #![allow(clippy::disallowed_methods, reason = "a test owns its runtime and waits in real time")]
 
@@ -83,7 +84,8 @@ fn server() -> String {
     SERVER.url()
 }
 
-/// Starts a proxy to that server, which replaces each of these texts. It runs until the test program ends.
+/// Starts a proxy to that server, which replaces each of these texts. It runs until the test
+/// program ends.
 fn proxy_with<T: AsRef<str>>(rewrites: &[(&str, T)]) -> (&'static Proxy, String) {
     let proxy = Box::leak(Box::new(Proxy::to(&server()).expect("a proxy")));
     for (from, to) in rewrites {
@@ -92,7 +94,8 @@ fn proxy_with<T: AsRef<str>>(rewrites: &[(&str, T)]) -> (&'static Proxy, String)
     (proxy, proxy.url(&server()))
 }
 
-/// Starts a proxy that plants the mistake into scripts, or else one that replaces each text by itself.
+/// Starts a proxy that plants the mistake into scripts, or else one that replaces each text by
+/// itself.
 fn proxy_of(mistake: Mistake, planted: bool) -> (&'static Proxy, String) {
     let rewrites: Vec<_> =
         mistake.iter().map(|(right, wrong)| (*right, if planted { wrong } else { right })).collect();

@@ -58,8 +58,8 @@ async fn c28_fifty_namespaces_take_three_connections() {
     assert!(fixture.connections().await <= 4, "{}", fixture.connections().await);
 }
 
-/// Two clients of a server, one behind a proxy, and a waiter of the second one in its first namespace, so that a call for that
-/// waits on its connection for wake-ups.
+/// Two clients of a server, one behind a proxy, and a waiter of the second one in its first
+/// namespace, so that a call for that waits on its connection for wake-ups.
 struct Pair {
     holder: RedisStore,
     waiter: RedisStore,
@@ -83,7 +83,8 @@ impl Pair {
         Self { holder, waiter, proxy, elsewhere, waiting }
     }
 
-    /// Hands a mutex over, again and again. A waiter that is not woken polls first, which makes two scripts each time.
+    /// Hands a mutex over, again and again. A waiter that is not woken polls first, which makes two
+    /// scripts each time.
     async fn hand_over(&self, holder: &dyn Mutex, waiter: &Arc<dyn Mutex>, namespace: &str) {
         let mut taken = 0;
         for _ in 0..ROUNDS {

@@ -28,12 +28,13 @@ fn count() -> usize {
     env::var("STANCHION_BLOOM_ITEMS").map_or(20_000, |count| count.parse().unwrap())
 }
 
-/// The child process. It connects, prints that it is ready, waits for a line, inserts all items, and prints which were new.
-/// Half of the processes begin at the first item, and each of the others elsewhere.
+/// The child process. It connects, prints that it is ready, waits for a line, inserts all items,
+/// and prints which were new. Half of the processes begin at the first item, and each of the others
+/// elsewhere.
 #[tokio::main(flavor = "current_thread")]
 async fn insert(number: usize, url: &str) {
-    // An insert with an unknown outcome may be reported as new to no process: no request may time out, however busy the
-    // machine is.
+    // An insert with an unknown outcome may be reported as new to no process: no request may time
+    // out, however busy the machine is.
     let builder = RedisStore::builder(url).unwrap().request_timeout(TIMEOUT);
     let store = builder.connect().await.unwrap();
     let options = BloomOptions::new(count() as u64, 1e-6);

@@ -1,5 +1,6 @@
-//! Every refusal of a server, by its real cause. A request that was certainly not executed is `Unavailable`, and works
-//! again when the cause is gone (C3). The refusals of a cluster are in `cluster.rs`.
+//! Every refusal of a server, by its real cause. A request that was certainly not executed is
+//! `Unavailable`, and works again when the cause is gone (C3). The refusals of a cluster are in
+//! `cluster.rs`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -23,7 +24,8 @@ async fn refusal(process: &Process, name: &str) -> Error {
     process.callers.acquire(&[ask(&mutex(name))]).await.remove(0).unwrap_err()
 }
 
-/// Checks that requests are refused with this code, that the refusal is certain, and that no key was made.
+/// Checks that requests are refused with this code, that the refusal is certain, and that no key
+/// was made.
 async fn refused_for_now(fixture: &Fixture, process: &Process, code: &str) {
     let before = fixture.keys().await.len();
     for name in ["refused", "held"] {
@@ -163,7 +165,8 @@ async fn busy_is_certain() {
         let _: redis::RedisResult<()> = eval.arg("while true do end").arg(0).query_async(&mut raw).await;
     });
     let error = loop {
-        // Only then the loop counts as busy. Before, the request is answered, or its answer does not come.
+        // Only then the loop counts as busy. Before, the request is answered, or its answer does
+        // not come.
         match process.callers.acquire(&[ask(&mutex("m"))]).await.remove(0) {
             Err(error) if error.to_string().contains("BUSY") => break error,
             _ => tokio::task::yield_now().await,
@@ -246,7 +249,8 @@ async fn noauth_and_wrongpass_are_unauthorized() {
     let asking = async {
         loop {
             let error = refusal(&process, "b").await;
-            // The end of the old connection may be noticed by this very request, and a login may take too long.
+            // The end of the old connection may be noticed by this very request, and a login may
+            // take too long.
             if !matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Unavailable) {
                 return error;
             }

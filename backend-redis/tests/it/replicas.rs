@@ -45,7 +45,8 @@ fn url(primary: &RedisServer, replicas: u32) -> String {
 #[tokio::test]
 async fn a_grant_waits_for_its_replicas() {
     let (primary, replica) = pair();
-    // A wait for replicas may take a third of a request, which is longer than the replica is paused here.
+    // A wait for replicas may take a third of a request, which is longer than the replica is paused
+    // here.
     let long = |replicas| format!("{}?request_timeout_ms=60000&replicas={replicas}", primary.url());
     let patient = driven(RedisStore::builder(&long(1)).unwrap().steps().await.unwrap());
     let hasty = driven(RedisStore::builder(&long(0)).unwrap().steps().await.unwrap());
@@ -145,7 +146,8 @@ async fn a_lock_without_a_time_limit_waits_for_the_replica() {
     let store = definite(|| RedisStore::connect(&url)).await.unwrap();
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
     replica.pause().unwrap();
-    // What a request took whose answer was late is not free again at once: the next one asks for another name.
+    // What a request took whose answer was late is not free again at once: the next one asks for
+    // another name.
     let try_lock = || {
         let another = store.mutex(&unique("m"), MutexOptions::default()).unwrap();
         async move { another.try_lock().await }

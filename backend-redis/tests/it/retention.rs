@@ -34,7 +34,8 @@ async fn c25_an_idle_name_leaves_nothing() {
         cancel(&process, &ask(&object)).await;
         cancel(&process, &waiter).await;
     }
-    // An abandoned hold, an abandoned waiter and a tombstone: the retention counts from the end of the lease.
+    // An abandoned hold, an abandoned waiter and a tombstone: the retention counts from the end of
+    // the lease.
     let (_, waiter) = contended(&process, "abandoned", ttl(500)).await;
     cancel(&process, &Acquire { ticket: Ticket::random(), ..waiter }).await;
     assert!(!fixture.keys().await.is_empty());
@@ -51,7 +52,8 @@ async fn c25_an_idle_name_leaves_nothing() {
         };
         assert!(left <= bound, "{key} expires in {left} ms");
     }
-    // The other names have a tombstone with the default lease of 30 s, and their records stay as long.
+    // The other names have a tombstone with the default lease of 30 s, and their records stay as
+    // long.
     let gone = || async { !fixture.keys().await.iter().any(|key| key.ends_with("abandoned")) };
     eventually(Duration::from_secs(10), "nothing is left", gone).await;
 }
@@ -125,7 +127,8 @@ async fn c25_who_watches_no_more_is_forgotten() {
     };
     let left = ttl_of(&mut raw).await;
     assert!((1..=10_000).contains(&left), "{left} ms");
-    // A look soon after the first writes nothing. A later one notes the watcher anew and removes the silent watchers.
+    // A look soon after the first writes nothing. A later one notes the watcher anew and removes
+    // the silent watchers.
     let _: () = redis::cmd("ZADD").arg(&key).arg(1).arg("00:11").query_async(&mut raw).await.unwrap();
     let _: () = redis::cmd("PEXPIRE").arg(&key).arg(5_000).query_async(&mut raw).await.unwrap();
     look(&process, &object, Some(0)).await;

@@ -1,5 +1,5 @@
-//! The rights that the manual names are enough. Without any one of them, the operation that needs it is refused and names
-//! it (C21).
+//! The rights that the manual names are enough. Without any one of them, the operation that needs
+//! it is refused and names it (C21).
 
 #![allow(
     clippy::disallowed_methods,
@@ -92,7 +92,8 @@ const PROBES: [(&str, Needs); 35] = [
     ("rpush", Needs::Released),
 ];
 
-/// The interval between two tokens: longer than the machine stands still between a charge and a reservation.
+/// The interval between two tokens: longer than the machine stands still between a charge and a
+/// reservation.
 const TOKEN: Duration = Duration::from_secs(5);
 
 /// A user with the rights of the manual, and a process that works by them.
@@ -134,8 +135,8 @@ impl<'a> Rig<'a> {
         self.process.own.release(&[freeing(request, None)]).await.remove(0).map(drop)
     }
 
-    /// Decides a call in a lane of its own, with a quota of one token in [`TOKEN`], so that a reservation is ahead, however
-    /// busy the machine is.
+    /// Decides a call in a lane of its own, with a quota of one token in [`TOKEN`], so that a
+    /// reservation is ahead, however busy the machine is.
     async fn decide(&self, ask: LimitAsk) -> Result<Limited> {
         let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
         let quota = Quota::per(1, TOKEN).burst(1).validate().unwrap();

@@ -29,7 +29,8 @@ fn start(options: RedisOptions) -> (Arc<RedisSentinel>, Fixture) {
     (sentinel, fixture)
 }
 
-/// Starts a stopwatch when the sentinels announce the expected server. It asks from a thread of its own, because it blocks.
+/// Starts a stopwatch when the sentinels announce the expected server. It asks from a thread of its
+/// own, because it blocks.
 async fn announced(sentinel: &Arc<RedisSentinel>, expected: usize) -> Stopwatch {
     let sentinel = Arc::clone(sentinel);
     let announced = tokio::task::spawn_blocking(move || {
@@ -117,7 +118,8 @@ async fn c18_clients_leave_a_primary_that_hangs() {
     sentinel.servers()[0].resume().unwrap();
 }
 
-/// The sentinels lose a primary that goes on serving its clients. What it grants from then on is known to nobody else.
+/// The sentinels lose a primary that goes on serving its clients. What it grants from then on is
+/// known to nobody else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_only_they_can_reach() {
     let (sentinel, fixture) = start(failing_over());

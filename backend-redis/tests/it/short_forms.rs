@@ -17,7 +17,8 @@ use stanchion_core::spi::{Acquire, Acquired, Cancel, Kept};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
 
-/// Returns the key of the semaphore's record, and of its queue and the like, by the letters in front of its name.
+/// Returns the key of the semaphore's record, and of its queue and the like, by the letters in
+/// front of its name.
 async fn key_of(fixture: &Fixture, letters: &str) -> String {
     let word = format!("}}:{letters}:");
     fixture.keys().await.into_iter().find(|key| key.contains(&word)).unwrap()
@@ -91,7 +92,8 @@ async fn acquire_error(process: &Process, request: &Acquire) -> String {
     process.callers.acquire(std::slice::from_ref(request)).await.remove(0).unwrap_err().to_string()
 }
 
-/// A full step makes a hash of each string that it meets, which costs as much as the string has holds.
+/// A full step makes a hash of each string that it meets, which costs as much as the string has
+/// holds.
 #[tokio::test]
 async fn c27_a_call_makes_hashes_of_a_bounded_number_of_strings() {
     const NAMES: usize = 200;
@@ -115,7 +117,8 @@ async fn c27_a_call_makes_hashes_of_a_bounded_number_of_strings() {
     }
 }
 
-/// Where another process is about to take what is free and may die with it, nobody looks again for long otherwise (M7).
+/// Where another process is about to take what is free and may die with it, nobody looks again for
+/// long otherwise (M7).
 #[tokio::test]
 async fn m7_a_waiter_polls_soon_while_another_is_about_to_take_what_is_free() {
     let fixture = Fixture::shared();
@@ -134,7 +137,8 @@ async fn m7_a_waiter_polls_soon_while_another_is_about_to_take_what_is_free() {
     ));
 }
 
-/// What a process is known by expires before its waiters do, if nobody keeps it. Then a mark alone is not enough.
+/// What a process is known by expires before its waiters do, if nobody keeps it. Then a mark alone
+/// is not enough.
 #[tokio::test]
 async fn c16_places_are_not_kept_by_a_mark_that_expires_soon() {
     let fixture = Fixture::shared();

@@ -1,4 +1,5 @@
-//! TLS: a server that does not prove its identity is refused, and no connection falls back to plain text.
+//! TLS: a server that does not prove its identity is refused, and no connection falls back to plain
+//! text.
 
 #![allow(
     clippy::disallowed_methods,

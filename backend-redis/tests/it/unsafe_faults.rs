@@ -1,5 +1,5 @@
-//! Faults under which the store forgets. The checkers see the second holder that the manual admits, tokens go on growing,
-//! and a resource that is guarded by them takes no write out of order.
+//! Faults under which the store forgets. The checkers see the second holder that the manual admits,
+//! tokens go on growing, and a resource that is guarded by them takes no write out of order.
 
 #![allow(
     clippy::disallowed_methods,
@@ -72,7 +72,8 @@ fn mutex(store: &Arc<dyn Store>, options: MutexOptions) -> Arc<dyn Mutex> {
     store.mutex("invoices/42", options).unwrap()
 }
 
-/// A holder, and a second one that is granted the mutex after the fault while the first still believes to hold it.
+/// A holder, and a second one that is granted the mutex after the fault while the first still
+/// believes to hold it.
 struct Rivals {
     holders: TwoHolders,
     ttl: Duration,
@@ -90,8 +91,8 @@ impl Rivals {
         Self { holders, ttl, guarded, one }
     }
 
-    /// The second holder is granted the mutex while the first still believes to hold it. From then on the resources refuse
-    /// the first.
+    /// The second holder is granted the mutex while the first still believes to hold it. From then
+    /// on the resources refuse the first.
     async fn outdone_by(&mut self, second: &Arc<dyn Mutex>) -> Contender {
         let locked = self.holders.lock(second.as_ref(), self.ttl);
         let other = timeout(TIMEOUT, locked).await.expect("the store has forgotten the first").unwrap();
@@ -117,8 +118,8 @@ impl Rivals {
     }
 }
 
-/// The first holder is cut off, the fault strikes, and a second one is granted the mutex. Then the link heals, and the
-/// first one learns of its loss.
+/// The first holder is cut off, the fault strikes, and a second one is granted the mutex. Then the
+/// link heals, and the first one learns of its loss.
 async fn two_believe_after(fault: &str, server: &RedisServer, strike: impl FnOnce(&RedisServer)) {
     let proxy = Proxy::to(&server.url()).unwrap();
     let first = mutex(&store(&proxy.url(&server.url())).await, MutexOptions::default().ttl(TTL));
@@ -172,7 +173,8 @@ async fn c9_c22_m3_m9_eviction_is_borne_by_what_is_fenced() {
     assert_eq!(refused.kind(), ErrorKind::UnsafeStore, "{refused}");
 }
 
-/// The clock goes forward by an hour, which ends leases; then back by two, after which tokens still grow.
+/// The clock goes forward by an hour, which ends leases; then back by two, after which tokens still
+/// grow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_c7_m2_m9_a_clock_that_jumps_is_borne_by_what_is_fenced() {
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -190,7 +192,8 @@ async fn c9_c7_m2_m9_a_clock_that_jumps_is_borne_by_what_is_fenced() {
     after.release().await.unwrap();
 }
 
-/// The replica that is promoted had not heard of the grant. `replicas` does not hand out such a grant.
+/// The replica that is promoted had not heard of the grant. `replicas` does not hand out such a
+/// grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_m3_m9_a_failover_by_sentinel_is_borne_by_what_is_fenced() {
     const FAULT: &str = "failover by Sentinel";

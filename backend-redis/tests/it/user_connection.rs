@@ -18,7 +18,8 @@ use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
 use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisServer};
 
-/// Time limit of the user's own connections. By default, the client library gives up after half a second.
+/// Time limit of the user's own connections. By default, the client library gives up after half a
+/// second.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Makes a connection with the default of the client library, RESP2.

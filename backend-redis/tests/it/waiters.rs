@@ -75,7 +75,8 @@ async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
     let told = watch.elapsed();
     let commands = fixture.commands().await - before;
     println!("the last of 100 waiters returned {told:?} after zero, with {commands} commands");
-    // Each second of the clock brings the polls of two stores, also if the machine stands still in it.
+    // Each second of the clock brings the polls of two stores, also if the machine stands still in
+    // it.
     let most = 8 + 4 * asked.elapsed().as_secs();
     assert!(commands <= most, "{commands} commands, {most} at most");
 }
@@ -122,7 +123,8 @@ async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
 async fn c25_100_000_idle_names_leave_nothing() {
     const NAMES: u64 = 100_000;
     let mut fixture = ServerFixture::start().await;
-    // An acquire whose answer is late would leave a tombstone that outlasts this test. A request has a third of its lease.
+    // An acquire whose answer is late would leave a tombstone that outlasts this test. A request
+    // has a third of its lease.
     let (retention, lease) = (Duration::from_secs(1), Duration::from_secs(10));
     let builder = RedisStore::builder(&fixture.server.url()).expect("a URL").retention(retention);
     let store = Arc::new(builder.request_timeout(PATIENT).connect().await.expect("a store"));
@@ -156,7 +158,8 @@ async fn c25_100_000_idle_names_leave_nothing() {
     while let Some(task) = tasks.join_next().await {
         task.expect("no panic");
     }
-    // A key may stay longer by a lease and an eighth of the retention, and the server deletes expired keys gradually.
+    // A key may stay longer by a lease and an eighth of the retention, and the server deletes
+    // expired keys gradually.
     let end = Instant::now() + lease + retention * 2 + Duration::from_secs(10);
     loop {
         let left: usize = redis::cmd("DBSIZE").query_async(&mut fixture.raw).await.expect("a size");
@@ -168,7 +171,8 @@ async fn c25_100_000_idle_names_leave_nothing() {
     }
 }
 
-/// Starts `waiters` tasks, whose waits are dropped at random moments until `cancels` of them were dropped.
+/// Starts `waiters` tasks, whose waits are dropped at random moments until `cancels` of them were
+/// dropped.
 async fn random_cancels(waiters: u64, cancels: u64) {
     let fixture = ServerFixture::start().await;
     let store = fixture.store().await;

@@ -1,5 +1,5 @@
-//! `cargo bench -p stanchion-bench --bench memory [-- --quick] [--only MEASURE]`: compares the memory store
-//! with its peers.
+//! `cargo bench -p stanchion-bench --bench memory [-- --quick] [--only MEASURE]`: compares the
+//! memory store with its peers.
 
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure real time and run tasks of their own")]
 

@@ -1,4 +1,5 @@
-//! Mutexes of threads: the blocking face beside `std`, `parking_lot` and a semaphore made of a condition variable.
+//! Mutexes of threads: the blocking face beside `std`, `parking_lot` and a semaphore made of a
+//! condition variable.
 
 use std::sync::{Condvar, Mutex as StdMutex, PoisonError};
 use std::time::Duration;

@@ -11,7 +11,8 @@ use stanchion_postgres::{PostgresBuilder, PostgresStore};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use tokio::runtime::{Builder, Runtime};
 
-/// A server started for the bench, and a runtime with as many threads as the bench machines have cores.
+/// A server started for the bench, and a runtime with as many threads as the bench machines have
+/// cores.
 pub(crate) struct PostgresFixture {
     pub(crate) runtime: Runtime,
     url: String,

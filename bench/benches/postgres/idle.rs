@@ -17,7 +17,8 @@ use crate::fixture::{Done, PostgresFixture};
 use crate::locks::{open, provider};
 use crate::peers::{DISTRIBUTED_LOCK, DistributedPostgres, LEASE, SESSION, SQLX, Sqlx};
 
-/// Time of watching, and time before it to become quiet: 5,000 waiters are queued after about five seconds.
+/// Time of watching, and time before it to become quiet: 5,000 waiters are queued after about five
+/// seconds.
 const WATCHED: Duration = Duration::from_secs(8);
 const SETTLE: Duration = Duration::from_secs(8);
 /// Time longer than the interval between two renewals.

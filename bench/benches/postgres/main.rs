@@ -1,5 +1,6 @@
-//! `cargo bench -p stanchion-bench --bench postgres [-- --quick] [--only MEASURE]`: compares the Postgres store
-//! with its peers, on servers started for the bench, with `fsync` and `synchronous_commit` on.
+//! `cargo bench -p stanchion-bench --bench postgres [-- --quick] [--only MEASURE]`: compares the
+//! Postgres store with its peers, on servers started for the bench, with `fsync` and
+//! `synchronous_commit` on.
 
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure real time and run tasks of their own")]
 

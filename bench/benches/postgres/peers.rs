@@ -16,7 +16,8 @@ pub(crate) const LEASE: &str = "stanchion, leases";
 pub(crate) const DISTRIBUTED_LOCK: &str = "distributed-lock";
 pub(crate) const SQLX: &str = "sqlx PgAdvisoryLock";
 
-/// `distributed-lock`, the Postgres part. Each holder and each waiter has a connection of its pool of ten.
+/// `distributed-lock`, the Postgres part. Each holder and each waiter has a connection of its pool
+/// of ten.
 #[derive(Clone)]
 pub(crate) struct DistributedPostgres {
     provider: Arc<PostgresLockProvider>,

@@ -12,7 +12,8 @@ use stanchion_testbed::servers::{RedisOptions, RedisServer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OnceCell;
 
-/// A server started for the bench, and a runtime with as many threads as the bench machines have cores.
+/// A server started for the bench, and a runtime with as many threads as the bench machines have
+/// cores.
 pub(crate) struct RedisFixture {
     pub(crate) runtime: Runtime,
     url: String,
@@ -96,8 +97,8 @@ impl RedisFixture {
         Ok(line.ok_or("no memory")?.trim().parse()?)
     }
 
-    /// Reads the counters of the server. A call counts as a request on the wire if its name is one of `wire`, in lower
-    /// case.
+    /// Reads the counters of the server. A call counts as a request on the wire if its name is one
+    /// of `wire`, in lower case.
     pub(crate) async fn done(&self, wire: &[&str]) -> Result<Done, Failure> {
         let info = self.info("everything").await?;
         let calls: HashMap<&str, f64> = info

@@ -1,5 +1,5 @@
-//! `cargo bench -p stanchion-bench --bench redis [-- --quick] [--only MEASURE]`: compares the Redis store with
-//! its peers, on servers started for the bench.
+//! `cargo bench -p stanchion-bench --bench redis [-- --quick] [--only MEASURE]`: compares the Redis
+//! store with its peers, on servers started for the bench.
 
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure real time and run tasks of their own")]
 

@@ -1,4 +1,5 @@
-//! The peers on Redis, each used as its documentation says. Their tasks share a connection where possible.
+//! The peers on Redis, each used as its documentation says. Their tasks share a connection where
+//! possible.
 
 use std::sync::Arc;
 use std::time::Duration;

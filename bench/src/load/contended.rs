@@ -25,7 +25,8 @@ pub struct Contended {
     pub longest: f64,
     /// The 99.9th percentile of the waits divided by the mean wait.
     pub p999: f64,
-    /// Fraction of grants made while another task still waited that had asked over a millisecond earlier.
+    /// Fraction of grants made while another task still waited that had asked over a millisecond
+    /// earlier.
     pub overtook: f64,
 }
 
@@ -64,9 +65,10 @@ struct Wait {
     granted: Instant,
 }
 
-/// Runs `tasks` tasks for `time`. Each takes the one lock, holds it for `hold`, or over one yield to the other tasks if
-/// `hold` is zero, releases it and asks again. A task that waits at the end still gets its grant. The first wait of
-/// each task belongs to the start and is left out of the times.
+/// Runs `tasks` tasks for `time`. Each takes the one lock, holds it for `hold`, or over one yield
+/// to the other tasks if `hold` is zero, releases it and asks again. A task that waits at the end
+/// still gets its grant. The first wait of each task belongs to the start and is left out of the
+/// times.
 ///
 /// # Errors
 /// The errors of the side.

@@ -12,8 +12,8 @@ use crate::load::tasks::{clock, repeat, run_tasks};
 /// Minimum fraction of admitted calls for a valid figure.
 const ADMITTED: f64 = 0.9;
 
-/// Runs `tasks` tasks for `time`, each asking for one of `names` names after the other; only admitted calls count. The
-/// clock is read once for each batch of decisions.
+/// Runs `tasks` tasks for `time`, each asking for one of `names` names after the other; only
+/// admitted calls count. The clock is read once for each batch of decisions.
 ///
 /// # Errors
 /// The errors of the side, and an error if less than nine of ten calls were admitted.

@@ -10,8 +10,8 @@ use crate::target::{Against, Bound, Target};
 /// A closure that measures one slice of one side.
 pub type Slice<'a> = Box<dyn FnMut() -> Result<Figures, Failure> + 'a>;
 
-/// Measures an uncontended pair beside 10 to 10,000 objects of each kind, in `rounds` rounds. `side` makes the slice
-/// for a count of a kind, whose first figure is the median time of a pair.
+/// Measures an uncontended pair beside 10 to 10,000 objects of each kind, in `rounds` rounds.
+/// `side` makes the slice for a count of a kind, whose first figure is the median time of a pair.
 ///
 /// # Errors
 /// The errors of `side`.
@@ -40,8 +40,8 @@ pub fn beside<'a>(
     Ok(())
 }
 
-/// Measures grants from a queue of 10 to 10,000 waiters, in `rounds` rounds. `side` makes the slice for a queue of a
-/// given length, whose first figure is the rate.
+/// Measures grants from a queue of 10 to 10,000 waiters, in `rounds` rounds. `side` makes the slice
+/// for a queue of a given length, whose first figure is the rate.
 ///
 /// # Errors
 /// The errors of `side`.
@@ -69,8 +69,8 @@ pub fn queue<'a>(
 /// How many dead waiters stand in front.
 const DEAD: [usize; 4] = [0, 100, 1_000, 10_000];
 
-/// Measures grants of a mutex while waiters of dead processes stand in front, in `rounds` rounds. `side` makes the slice for
-/// a number of them, whose first figure is the rate.
+/// Measures grants of a mutex while waiters of dead processes stand in front, in `rounds` rounds.
+/// `side` makes the slice for a number of them, whose first figure is the rate.
 ///
 /// # Errors
 /// The errors of `side`.

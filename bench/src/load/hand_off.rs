@@ -30,8 +30,8 @@ impl HandOff {
         vec![Column::time("p50"), Column::time("p99")]
     }
 
-    /// Returns the targets of the contract for a hand-off on loopback (M6): 5 ms in the median, and 50 ms in the 99th
-    /// percentile.
+    /// Returns the targets of the contract for a hand-off on loopback (M6): 5 ms in the median, and
+    /// 50 ms in the 99th percentile.
     #[must_use]
     pub fn targets(side: &str) -> [Target; 2] {
         [(0, 0.005), (1, 0.050)].map(|(column, seconds)| {
@@ -52,8 +52,8 @@ impl HandOff {
     }
 }
 
-/// Passes the lock between two clients. Measures from the start of the release by one client to the grant to the other,
-/// which has been queued for 5 ms.
+/// Passes the lock between two clients. Measures from the start of the release by one client to the
+/// grant to the other, which has been queued for 5 ms.
 ///
 /// # Errors
 /// The errors of the side, and an error if the load does not end within [`TIMEOUT`].

@@ -1,4 +1,5 @@
-//! A process whose tasks only wait or only hold, so that its memory and its connections can be measured alone.
+//! A process whose tasks only wait or only hold, so that its memory and its connections can be
+//! measured alone.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -87,8 +88,8 @@ impl Drop for Idle {
     }
 }
 
-/// Runs in such a process: `count` tasks wait for the one lock, which another process holds. Does not return before the
-/// standard input ends.
+/// Runs in such a process: `count` tasks wait for the one lock, which another process holds. Does
+/// not return before the standard input ends.
 ///
 /// # Errors
 /// The error of the side, if a task ends.

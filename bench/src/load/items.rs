@@ -46,8 +46,8 @@ pub enum Call {
     Contains,
 }
 
-/// Runs one task that makes one call after the other. The clock is read once for each batch of calls. The count and the
-/// rate are of items, the times of calls.
+/// Runs one task that makes one call after the other. The clock is read once for each batch of
+/// calls. The count and the rate are of items, the times of calls.
 ///
 /// # Errors
 /// The errors of the side.

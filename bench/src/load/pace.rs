@@ -21,8 +21,8 @@ impl Pace {
         Self { count, rate: count / seconds, p50: quantile(times, 0.5), p99: quantile(times, 0.99) }
     }
 
-    /// Returns the columns of [`figures`](Self::figures), with the name of what is counted: `pairs`, `admitted`,
-    /// `items`.
+    /// Returns the columns of [`figures`](Self::figures), with the name of what is counted:
+    /// `pairs`, `admitted`, `items`.
     #[must_use]
     pub fn columns(things: &str) -> Vec<Column> {
         vec![Column::rate(&format!("{things} a second")), Column::time("p50"), Column::time("p99")]

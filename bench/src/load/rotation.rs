@@ -7,8 +7,8 @@ use crate::figure::whole;
 use crate::load::tasks::{clock, repeat, run_tasks};
 use crate::lock::Lock;
 
-/// Lets each task take the one lock and hold it over one yield to the other tasks, so that all of them queue. Returns
-/// the hand-offs a second.
+/// Lets each task take the one lock and hold it over one yield to the other tasks, so that all of
+/// them queue. Returns the hand-offs a second.
 ///
 /// # Errors
 /// The errors of the side.

@@ -9,7 +9,8 @@ use crate::Failure;
 /// Timeout for a slice, which may run beyond its time while tasks still wait.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs tasks until all of them have ended, for at most [`TIMEOUT`]; returns their results and the seconds it took.
+/// Runs tasks until all of them have ended, for at most [`TIMEOUT`]; returns their results and the
+/// seconds it took.
 pub(super) async fn run_tasks<T, F>(tasks: impl Iterator<Item = F>) -> Result<(Vec<T>, f64), Failure>
 where
     T: Send + 'static,
@@ -34,9 +35,9 @@ pub fn clock() -> Instant {
     Instant::now()
 }
 
-/// Repeats `one` until `end`, and reads the clock after every batch. Returns the number of repetitions, and the mean
-/// time of one in each batch. Yields between batches of more than one, because a task that never waits would not let
-/// other tasks run.
+/// Repeats `one` until `end`, and reads the clock after every batch. Returns the number of
+/// repetitions, and the mean time of one in each batch. Yields between batches of more than one,
+/// because a task that never waits would not let other tasks run.
 pub(super) async fn repeat<F>(
     end: Instant,
     batch: usize,

@@ -10,14 +10,16 @@ use crate::load::tasks::clock;
 
 /// A lock of threads.
 pub trait ThreadLock: Sync {
-    /// Takes the lock, waiting for it, calls `work` and gives the lock back, to who has waited longest if the side can.
+    /// Takes the lock, waiting for it, calls `work` and gives the lock back, to who has waited
+    /// longest if the side can.
     ///
     /// # Errors
     /// The errors of the side.
     fn with(&self, work: impl FnOnce()) -> Result<(), Failure>;
 }
 
-/// Lets one thread take and give back a lock for `time`; returns the seconds of a pair. The clock is read once for each batch.
+/// Lets one thread take and give back a lock for `time`; returns the seconds of a pair. The clock
+/// is read once for each batch.
 ///
 /// # Errors
 /// The errors of the side.
@@ -33,8 +35,8 @@ pub fn alone(lock: &impl ThreadLock, time: Duration, batch: u32) -> Result<f64, 
     Ok((clock() - start).as_secs_f64() / pairs)
 }
 
-/// Lets `threads` threads take the one lock again and again and hold it over one turn of the others, so that all of them queue;
-/// returns the hand-offs a second.
+/// Lets `threads` threads take the one lock again and again and hold it over one turn of the
+/// others, so that all of them queue; returns the hand-offs a second.
 ///
 /// # Errors
 /// The errors of the side.

@@ -8,8 +8,9 @@ use crate::load::pace::Pace;
 use crate::load::tasks::{clock, repeat, run_tasks};
 use crate::lock::Lock;
 
-/// Runs one task for each lock, which acquires and releases it for `time`. The clock is read once for each batch of
-/// pairs, which then counts as one time: some pairs take less time than reading the clock.
+/// Runs one task for each lock, which acquires and releases it for `time`. The clock is read once
+/// for each batch of pairs, which then counts as one time: some pairs take less time than reading
+/// the clock.
 ///
 /// # Errors
 /// The errors of the side.

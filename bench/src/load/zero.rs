@@ -23,8 +23,8 @@ const WAITERS: usize = 10;
 /// Time that they wait before the member ends: longer than any of them needs to be registered.
 const WATCHING: Duration = Duration::from_millis(20);
 
-/// Measures two clients with ten waiters each, from the start of the last member's `done` to the return of the last
-/// waiter.
+/// Measures two clients with ten waiters each, from the start of the last member's `done` to the
+/// return of the last waiter.
 ///
 /// # Errors
 /// The errors of the store, and an error if the load does not end within [`TIMEOUT`].

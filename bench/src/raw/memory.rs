@@ -8,7 +8,8 @@ use tokio::sync::{Mutex as TokioMutex, OwnedMutexGuard};
 use crate::Failure;
 use crate::lock::Lock;
 
-/// The usual way to lock by name in one process: a map of mutexes, from which the last user removes the entry.
+/// The usual way to lock by name in one process: a map of mutexes, from which the last user removes
+/// the entry.
 #[derive(Debug, Default)]
 pub struct KeyedMutex {
     map: DashMap<String, Arc<TokioMutex<()>>>,

@@ -1,4 +1,5 @@
-//! Hand-written code on Postgres: an advisory lock, a lease in a row, a notification to whoever waits, and a counter in a row.
+//! Hand-written code on Postgres: an advisory lock, a lease in a row, a notification to whoever
+//! waits, and a counter in a row.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,8 +42,8 @@ impl Lock for WaitingLock {
     }
 }
 
-/// A lease in a row: taking it is one update that commits, and so is giving it back. No queue, no renewal, no fencing token, and
-/// no caller waits.
+/// A lease in a row: taking it is one update that commits, and so is giving it back. No queue, no
+/// renewal, no fencing token, and no caller waits.
 #[derive(Clone, Debug)]
 pub struct LeaseRow {
     pool: PgPool,
@@ -88,7 +89,8 @@ impl Lock for LeaseRow {
     }
 }
 
-/// A turn that two clients pass to each other by `NOTIFY`, without a lock, a queue or a fencing token. Each has two connections.
+/// A turn that two clients pass to each other by `NOTIFY`, without a lock, a queue or a fencing
+/// token. Each has two connections.
 #[derive(Clone, Debug)]
 pub struct Turn {
     shared: Arc<TurnState>,

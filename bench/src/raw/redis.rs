@@ -1,4 +1,5 @@
-//! Hand-written code on Redis: `SET NX PX` with compare-and-delete, a token in a list, and a script for each decision.
+//! Hand-written code on Redis: `SET NX PX` with compare-and-delete, a token in a list, and a script
+//! for each decision.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,8 @@ use crate::Failure;
 use crate::decider::Decider;
 use crate::lock::Lock;
 
-/// The usual hand-written lock over one connection: no queue, no fencing token, no renewal, and no caller waits.
+/// The usual hand-written lock over one connection: no queue, no fencing token, no renewal, and no
+/// caller waits.
 #[derive(Clone, Debug)]
 pub struct BareLock {
     connection: Connection,
@@ -50,8 +52,8 @@ impl Lock for BareLock {
     }
 }
 
-/// A hand-written lock with a queue: one token in a list, popped by the holder. A holder that dies keeps it for ever.
-/// The pop blocks its connection, so each clone takes the next connection.
+/// A hand-written lock with a queue: one token in a list, popped by the holder. A holder that dies
+/// keeps it for ever. The pop blocks its connection, so each clone takes the next connection.
 #[derive(Debug)]
 pub struct TokenQueue {
     connections: Arc<Vec<Connection>>,

@@ -1,4 +1,5 @@
-//! A candidate in an election, who writes to a ledger while it leads. The test of elections starts several.
+//! A candidate in an election, who writes to a ledger while it leads. The test of elections starts
+//! several.
 
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtime")]
 
@@ -19,7 +20,8 @@ const BETWEEN: Duration = Duration::from_millis(5);
 struct Ledger(BufReader<TcpStream>);
 
 impl Ledger {
-    /// Writes with a token; the ledger accepts or refuses it. On loopback, and as short as a step of a task may be.
+    /// Writes with a token; the ledger accepts or refuses it. On loopback, and as short as a step
+    /// of a task may be.
     fn write(&mut self, label: &str, token: FencingToken) -> std::io::Result<()> {
         self.0.get_mut().write_all(format!("{label} {token}\n").as_bytes())?;
         self.0.read_line(&mut String::new()).map(drop)

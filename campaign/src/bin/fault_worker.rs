@@ -1,5 +1,5 @@
-//! The worker program of fault campaigns. `cargo xtask faults` starts it. It calls one store in every way and records
-//! the answers.
+//! The worker program of fault campaigns. `cargo xtask faults` starts it. It calls one store in
+//! every way and records the answers.
 
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtime")]
 

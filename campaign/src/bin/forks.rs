@@ -1,5 +1,5 @@
-//! A program that forks while it uses a store. The tests of forks start it; it says by its exit code whether the contract
-//! was kept.
+//! A program that forks while it uses a store. The tests of forks start it; it says by its exit
+//! code whether the contract was kept.
 
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtimes")]
 
@@ -62,7 +62,8 @@ async fn locked(url: &str, name: &str) -> Result<Option<(Arc<dyn Store>, MutexGu
     Ok(guard.map(|guard| (store, guard)))
 }
 
-/// Parent and child connect after the fork, from one state of the random generator, and lock one name.
+/// Parent and child connect after the fork, from one state of the random generator, and lock one
+/// name.
 fn tickets(url: &str) -> Outcome {
     // Seeds the generator, which the child inherits.
     let _ = Ticket::random();
@@ -133,7 +134,8 @@ fn inherited(url: &str) -> Outcome {
     let answered = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(5), asking).await });
     answered.map_err(|_| "the child took the answer")??;
     drop(queued);
-    // Longer than a lease of a second would last that nobody renews, were the child's end to stop renewals.
+    // Longer than a lease of a second would last that nobody renews, were the child's end to stop
+    // renewals.
     runtime.block_on(async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         ensure(guard.is_held(), "the parent's hold was lost")?;

@@ -1,5 +1,5 @@
-//! A program that locks a mutex and ends without a release, in the way that its first argument says. The tests of
-//! program ends start it.
+//! A program that locks a mutex and ends without a release, in the way that its first argument
+//! says. The tests of program ends start it.
 
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtimes")]
 
@@ -83,8 +83,8 @@ fn one_thread() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Connects with more time for the last release than a busy machine needs: that a server which does not answer costs the default
-/// time and no more is shown by `away`.
+/// Connects with more time for the last release than a busy machine needs: that a server which does
+/// not answer costs the default time and no more is shown by `away`.
 async fn patient(url: &str) -> stanchion::Result<Arc<dyn Store>> {
     let drain = Duration::from_secs(20);
     let end = now() + drain;
@@ -101,8 +101,8 @@ async fn patient(url: &str) -> stanchion::Result<Arc<dyn Store>> {
     }
 }
 
-/// Locks the mutex, which is free. The store comes first, so that the guard is dropped last where the two are dropped
-/// together.
+/// Locks the mutex, which is free. The store comes first, so that the guard is dropped last where
+/// the two are dropped together.
 async fn locked(store: Arc<dyn Store>, name: &str) -> Result<(Arc<dyn Store>, MutexGuard), Box<dyn Error>> {
     let mutex = store.mutex(name, MutexOptions::default())?;
     let guard = definite(|| mutex.try_lock()).await?;

@@ -1,10 +1,12 @@
 //! Compares the store's own record of its holds with what its clients saw.
 //!
-//! The server keeps the record, not the library: by triggers on the store's tables, or in the append-only file. The
-//! record is in the order in which the store wrote, and its times are the store's.
+//! The server keeps the record, not the library: by triggers on the store's tables, or in the
+//! append-only file. The record is in the order in which the store wrote, and its times are the
+//! store's.
 //!
-//! Three rules. At every grant, the holds that were live by the store's own record and clock are within the limit. A
-//! later grant of a mutex has a larger token. Every grant that a client saw is in the record, with its token.
+//! Three rules. At every grant, the holds that were live by the store's own record and clock are
+//! within the limit. A later grant of a mutex has a larger token. Every grant that a client saw is
+//! in the record, with its token.
 //!
 //! # Assumes
 //! The record is whole from the first grant on, and the store's clock was not set back.

@@ -8,10 +8,11 @@ use stanchion_conformance::EPSILON;
 pub struct Bounds {
     /// ε, the scheduling allowance: 500 ms.
     pub epsilon: u64,
-    /// The delay that dead waiters in front may cause the others, including the poll floor (C5): 2 s.
+    /// The delay that dead waiters in front may cause the others, including the poll floor (C5): 2
+    /// s.
     pub silence: u64,
-    /// The time until clients work again after a fault (C18), and until a dropped future has left nothing behind while
-    /// the store answers (C4): 1 s.
+    /// The time until clients work again after a fault (C18), and until a dropped future has left
+    /// nothing behind while the store answers (C4): 1 s.
     pub recovery: u64,
 }
 

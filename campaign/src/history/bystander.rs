@@ -1,14 +1,18 @@
-//! Bystanders: a fault that concerns some names costs the callers of other names nothing but ε (C27).
+//! Bystanders: a fault that concerns some names costs the callers of other names nothing but ε
+//! (C27).
 //!
-//! While a fault of another object lasts, a call that does not wait is answered within ε and without an error, a release
-//! as well, and no hold is lost. Only calls are judged whose own object, process and store had no fault, also not within
-//! 1 s before (C18), and only holds for which that is so from the grant on.
+//! While a fault of another object lasts, a call that does not wait is answered within ε and
+//! without an error, a release as well, and no hold is lost. Only calls are judged whose own
+//! object, process and store had no fault, also not within 1 s before (C18), and only holds for
+//! which that is so from the grant on.
 //!
 //! # Assumes
-//! The time limit of a request is longer than ε; otherwise a call fails before its delay can be seen.
+//! The time limit of a request is longer than ε; otherwise a call fails before its delay can be
+//! seen.
 //!
 //! # Cannot see
-//! Delays of calls that wait, apart from those that the liveness checker finds; losses that their holder did not notice.
+//! Delays of calls that wait, apart from those that the liveness checker finds; losses that their
+//! holder did not notice.
 
 use stanchion_core::ErrorKind;
 
@@ -93,7 +97,8 @@ impl Bystander<'_> {
             .then(|| "a hold was lost while a fault concerned other names only".to_owned())
     }
 
-    /// Returns whether a fault of other objects, and nothing else, can have disturbed a process in the span.
+    /// Returns whether a fault of other objects, and nothing else, can have disturbed a process in
+    /// the span.
     fn judges(&self, worker: u32, span: Span) -> bool {
         let before = (span.0.saturating_sub(self.bounds.recovery), span.1);
         self.elsewhere.within(span).next().is_some() && self.around.undisturbed(worker, before)

@@ -10,10 +10,11 @@ pub enum Call {
     Acquire {
         /// The permits asked for; 1 for a mutex.
         weight: u32,
-        /// The limit that the semaphore was made with; `None` for a mutex, or for a handle that adopts the store's.
+        /// The limit that the semaphore was made with; `None` for a mutex, or for a handle that
+        /// adopts the store's.
         permits: Option<u32>,
-        /// The lease; the lease of the whole process where the store has one lease for all its holds; `None` without a
-        /// lease.
+        /// The lease; the lease of the whole process where the store has one lease for all its
+        /// holds; `None` without a lease.
         ttl: Option<u64>,
         /// Whether the call waits in the queue; `false` for a `try_lock`.
         waits: bool,

@@ -1,4 +1,5 @@
-//! The clock of histories: microseconds of `CLOCK_MONOTONIC`, the same for all processes of one machine.
+//! The clock of histories: microseconds of `CLOCK_MONOTONIC`, the same for all processes of one
+//! machine.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -12,10 +13,11 @@ pub fn now() -> u64 {
     micros(raw())
 }
 
-/// Converts an [`Instant`] to µs of the same clock; 0 before the machine's start. Exact to a few µs.
+/// Converts an [`Instant`] to µs of the same clock; 0 before the machine's start. Exact to a few
+/// µs.
 ///
-/// `Instant` is `CLOCK_MONOTONIC` on Linux but does not expose its value, so both clocks are read once, at nearly the
-/// same time.
+/// `Instant` is `CLOCK_MONOTONIC` on Linux but does not expose its value, so both clocks are read
+/// once, at nearly the same time.
 #[must_use]
 pub fn micros_of(instant: Instant) -> u64 {
     static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
@@ -27,8 +29,8 @@ pub fn micros_of(instant: Instant) -> u64 {
     micros(moved)
 }
 
-/// Returns the closest of several pairs of readings: the process may be stopped between the two readings of one pair,
-/// but hardly in every pair.
+/// Returns the closest of several pairs of readings: the process may be stopped between the two
+/// readings of one pair, but hardly in every pair.
 #[expect(clippy::disallowed_methods, reason = "to learn how the two readings of one clock differ")]
 fn anchor() -> (Instant, Duration) {
     let mut best: Option<(Duration, Instant, Duration)> = None;

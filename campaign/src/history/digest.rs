@@ -138,7 +138,8 @@ impl<'h> Digest<'h> {
             What::Believed { deadline: Some(deadline), .. } if event.at >= deadline.saturating_add(GRAIN) => {
                 format!("`is_held` was true {} µs after the deadline", event.at - deadline)
             }
-            // Another task may call `is_held` between this task's reading of the clock and its own `is_held`.
+            // Another task may call `is_held` between this task's reading of the clock and its own
+            // `is_held`.
             _ => match asked.lost {
                 Some(lost) if lost.what == What::Lost || lost.task == event.task => {
                     "`is_held` was true after it had been false, or after a loss".to_owned()

@@ -8,18 +8,20 @@ use super::Call;
 
 /// One event, as seen by the process that recorded it.
 ///
-/// Times are microseconds of the machine's monotonic clock ([`clock`](super::clock)), durations microseconds.
+/// Times are microseconds of the machine's monotonic clock ([`clock`](super::clock)), durations
+/// microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// The time in µs. [`What`] says for each kind of event on which side of the call the clock is read.
+    /// The time in µs. [`What`] says for each kind of event on which side of the call the clock is
+    /// read.
     pub at: u64,
     /// The process: one number per process that ever ran. A restarted process has a new number.
     pub worker: u32,
     /// The task inside the process.
     pub task: u64,
-    /// The operation: unique within the worker, from its invocation to the end of its hold. A fault has a number
-    /// as well; 0 without an operation.
+    /// The operation: unique within the worker, from its invocation to the end of its hold. A fault
+    /// has a number as well; 0 without an operation.
     pub operation: u64,
     /// The object, if the event has one.
     pub object: Option<ObjectId>,
@@ -81,8 +83,8 @@ pub enum Target {
 /// A change of a process, made or noticed by the nemesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// The process was started. Clock read after the start. A worker without this event counts as alive until its last
-    /// event only.
+    /// The process was started. Clock read after the start. A worker without this event counts as
+    /// alive until its last event only.
     Started,
     /// The process is killed. Clock read before the signal is sent.
     Killed,
@@ -96,9 +98,9 @@ pub enum Change {
 
 /// The kinds of events.
 ///
-/// A call begins with [`Invoked`](Self::Invoked) and has at most one answer: `Granted`, `Refused`, `Failed`,
-/// `Cancelled`, `Answered`, `Decided`, `Waited` or `Counted`. A call whose process is killed before the answer has
-/// none, and both outcomes are considered possible.
+/// A call begins with [`Invoked`](Self::Invoked) and has at most one answer: `Granted`, `Refused`,
+/// `Failed`, `Cancelled`, `Answered`, `Decided`, `Waited` or `Counted`. A call whose process is
+/// killed before the answer has none, and both outcomes are considered possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
@@ -106,8 +108,8 @@ pub enum What {
     Invoked {
         /// The call.
         call: Call,
-        /// The time limit of the call in µs; `None` without a limit. A call that makes one attempt (`try_lock`) is
-        /// bounded by its request's time limit.
+        /// The time limit of the call in µs; `None` without a limit. A call that makes one attempt
+        /// (`try_lock`) is bounded by its request's time limit.
         time_limit: Option<u64>,
     },
     /// The call got a hold. Clock read when the call had returned.
@@ -140,7 +142,8 @@ pub enum What {
         /// The lease of a detached hold in µs; `None` if the hold ends.
         lease: Option<u64>,
     },
-    /// The release, `done` or `detach` has succeeded. A guard that is only dropped has no such event.
+    /// The release, `done` or `detach` has succeeded. A guard that is only dropped has no such
+    /// event.
     Released,
     /// The release has failed.
     ReleaseFailed {
@@ -201,10 +204,11 @@ pub enum What {
         /// The number.
         count: u64,
     },
-    /// A call without a result has succeeded: `resize`, a forced release, `done` by ticket, `set_quota`, `reset`.
+    /// A call without a result has succeeded: `resize`, a forced release, `done` by ticket,
+    /// `set_quota`, `reset`.
     Answered,
-    /// After a time without calls, exactly this number of permits could be taken from a semaphore (S4). Needs no
-    /// invocation; the acquisitions that found the number need not be recorded.
+    /// After a time without calls, exactly this number of permits could be taken from a semaphore
+    /// (S4). Needs no invocation; the acquisitions that found the number need not be recorded.
     Drained {
         /// The clock before the first acquisition, in µs.
         began: u64,
@@ -217,15 +221,16 @@ pub enum What {
         fault: String,
         /// The target of the fault.
         target: Target,
-        /// Whether the contract calls it safe for this store: for session locks, a server that ends sessions is not
-        /// safe. An unsafe fault may take away any hold that was requested before the end of the fault, from the begin
-        /// of the fault on; tokens still grow.
+        /// Whether the contract calls it safe for this store: for session locks, a server that ends
+        /// sessions is not safe. An unsafe fault may take away any hold that was requested before
+        /// the end of the fault, from the begin of the fault on; tokens still grow.
         safe: bool,
     },
     /// The fault of the same operation is over. Clock read after.
     FaultEnded,
-    /// The machine stalled: a thread that does nothing but sleep woke up this much too late, or a request that has nothing
-    /// to do with the store took this long at the server. Any delay in that time may be due to the stall.
+    /// The machine stalled: a thread that does nothing but sleep woke up this much too late, or a
+    /// request that has nothing to do with the store took this long at the server. Any delay in
+    /// that time may be due to the stall.
     StoodStill {
         /// The length of the stall in µs; it ended at the time of the event.
         length: u64,

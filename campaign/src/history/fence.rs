@@ -1,11 +1,13 @@
 //! Guarded resources: they take writes in the order of the tokens (M9).
 //!
 //! # Assumes
-//! Each object guards one resource, which raises a sequence number with each write that it takes, and returns it.
+//! Each object guards one resource, which raises a sequence number with each write that it takes,
+//! and returns it.
 //!
 //! # Cannot see
-//! Writes whose outcome their writer does not know, unless a later write shows it. A refusal is judged only if the
-//! writer believed from before the write until after it, and no larger token is known to have been granted before.
+//! Writes whose outcome their writer does not know, unless a later write shows it. A refusal is
+//! judged only if the writer believed from before the write until after it, and no larger token is
+//! known to have been granted before.
 
 use std::collections::{HashMap, HashSet};
 

@@ -74,7 +74,8 @@ fn value<T: FromStr>(key: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text:?} is not a value of `{key}`"))
 }
 
-/// Escapes text into one word: space, `%` and control characters become `%` and two hexadecimal digits.
+/// Escapes text into one word: space, `%` and control characters become `%` and two hexadecimal
+/// digits.
 pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     let plain = |c: char| !(c.is_ascii_control() || c == ' ' || c == '%');
     if text.chars().all(plain) {

@@ -18,8 +18,8 @@ pub(super) struct Hold<'h> {
     pub(super) weight: u32,
     /// The end of the belief (exclusive); it begins with the grant.
     pub(super) until: u64,
-    /// The time until which the store certainly keeps it (exclusive): the death of the process ends the belief, but not
-    /// the lease.
+    /// The time until which the store certainly keeps it (exclusive): the death of the process ends
+    /// the belief, but not the lease.
     pub(super) live_until: u64,
 }
 
@@ -28,7 +28,8 @@ impl Hold<'_> {
         self.granted.at
     }
 
-    /// Returns `false` for a grant that came after its own deadline, or after an event that may have taken it away.
+    /// Returns `false` for a grant that came after its own deadline, or after an event that may
+    /// have taken it away.
     pub(super) fn is_believed(&self) -> bool {
         self.from() < self.until
     }
@@ -43,7 +44,8 @@ pub(super) fn holds<'h>(dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<
     holds_under(around.unsafe_faults(), dossier, around)
 }
 
-/// Returns the holds as their holders believe in them, although an unsafe fault may have taken them away.
+/// Returns the holds as their holders believe in them, although an unsafe fault may have taken them
+/// away.
 pub(super) fn holds_as_believed<'h>(dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<Hold<'h>> {
     holds_under(&[], dossier, around)
 }
@@ -70,7 +72,8 @@ fn hold<'h>(asked: &'h RecordedCall<'h>, ends: &Takings, around: &Surroundings) 
 /// Events that may take holds away before their holders know: forced releases and unsafe faults.
 #[derive(Debug)]
 struct Takings {
-    /// In the order of their ends. The begin is the earliest begin of this event and of all that end later.
+    /// In the order of their ends. The begin is the earliest begin of this event and of all that
+    /// end later.
     by_end: Vec<Span>,
 }
 
@@ -91,14 +94,16 @@ impl Takings {
         Self { by_end }
     }
 
-    /// Returns the earliest time at which an event can have taken away a hold that was requested at `invoked`.
+    /// Returns the earliest time at which an event can have taken away a hold that was requested at
+    /// `invoked`.
     fn first_after(&self, invoked: u64) -> u64 {
         let first = self.by_end.partition_point(|span| span.1 <= invoked);
         self.by_end.get(first).map_or(NEVER, |span| span.0)
     }
 }
 
-/// Returns the time from which on a call certainly changes nothing more; `None` if it is not known to have ended.
+/// Returns the time from which on a call certainly changes nothing more; `None` if it is not known
+/// to have ended.
 pub(super) fn definite_end(asked: &RecordedCall<'_>) -> Option<u64> {
     let answer = asked.answer?;
     match answer.what {
@@ -121,8 +126,8 @@ pub(super) fn is_definite(error: ErrorKind) -> bool {
     )
 }
 
-/// Returns the span in which the store may keep the hold that a call got or may have got. It begins with the answer.
-/// `None` if the call certainly got nothing, or has no answer yet.
+/// Returns the span in which the store may keep the hold that a call got or may have got. It begins
+/// with the answer. `None` if the call certainly got nothing, or has no answer yet.
 pub(super) fn kept_until(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
     let worker = asked.invoked.worker;
     let lease = |ttl: Option<u64>| ttl.map_or(NEVER, |ttl| ttl.saturating_add(bounds.epsilon));

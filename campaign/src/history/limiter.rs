@@ -1,20 +1,23 @@
-//! Limiters: never more than burst and rate in any window (L1), and no refusal while there was room.
+//! Limiters: never more than burst and rate in any window (L1), and no refusal while there was
+//! room.
 //!
-//! If the store's time of every decision is known, windows are of that time and exact. Otherwise a decision lies at an
-//! unknown instant between its invocation and its answer. A window then counts the decisions that lie wholly inside,
-//! and the rate is taken 1 % higher, because the store's clock may run faster than this machine's.
+//! If the store's time of every decision is known, windows are of that time and exact. Otherwise a
+//! decision lies at an unknown instant between its invocation and its answer. A window then counts
+//! the decisions that lie wholly inside, and the rate is taken 1 % higher, because the store's
+//! clock may run faster than this machine's.
 //!
 //! # Assumes
-//! The history has all calls of the name from its first use, when the bucket was full. Handles are made with the same
-//! quota.
+//! The history has all calls of the name from its first use, when the bucket was full. Handles are
+//! made with the same quota.
 //!
 //! # Cannot see
-//! A call without a certain outcome may or may not have been charged. It is not counted as admitted. It takes room from
-//! its invocation until it has certainly arrived, and then counts as charged at that late time. The same holds for a
-//! reservation that was refused later than its own limit: the store may have kept its place until the caller continued.
-//! Calls that touch a `reset`, a change of the quota or an unsafe fault are not counted; refusals are judged before the
-//! first of these events only. Decisions of an outage policy or of the local cache are not judged. Of each stretch
-//! between such events, the first excess is reported.
+//! A call without a certain outcome may or may not have been charged. It is not counted as
+//! admitted. It takes room from its invocation until it has certainly arrived, and then counts as
+//! charged at that late time. The same holds for a reservation that was refused later than its own
+//! limit: the store may have kept its place until the caller continued. Calls that touch a `reset`,
+//! a change of the quota or an unsafe fault are not counted; refusals are judged before the first
+//! of these events only. Decisions of an outage policy or of the local cache are not judged. Of
+//! each stretch between such events, the first excess is reported.
 
 use stanchion_core::{DecidedBy, Quota};
 
@@ -63,8 +66,8 @@ fn breaks(dossier: &Dossier<'_>, around: &Surroundings) -> Spans {
     Spans::of(breaks)
 }
 
-/// Returns the changes of the quota that certainly took effect, in the order of invocation: the invocation, the latest
-/// end of this change and all before it, and the quota.
+/// Returns the changes of the quota that certainly took effect, in the order of invocation: the
+/// invocation, the latest end of this change and all before it, and the quota.
 fn changes(dossier: &Dossier<'_>) -> Vec<(u64, u64, Quota)> {
     let mut changes: Vec<(u64, u64, Quota)> = Vec::new();
     for asked in &dossier.calls {
@@ -80,8 +83,8 @@ fn changes(dossier: &Dossier<'_>) -> Vec<(u64, u64, Quota)> {
 fn quota_at(changes: &[(u64, u64, Quota)], around: &Surroundings, first: Quota, from: u64) -> Option<Quota> {
     let before = changes.partition_point(|change| change.0 < from);
     let Some(last) = before.checked_sub(1) else { return Some(first) };
-    // Of two concurrent changes, either may have been the last. A store that lost its data takes a handle's own quota
-    // again.
+    // Of two concurrent changes, either may have been the last. A store that lost its data takes a
+    // handle's own quota again.
     let alone = last == 0 || changes[last - 1].1 < changes[last].0;
     let kept = !around.unsafe_faults().iter().any(|fault| fault.0 < from);
     (alone && kept).then_some(changes[last].2)

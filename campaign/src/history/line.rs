@@ -33,7 +33,8 @@ impl FromStr for Event {
     type Err = String;
 
     /// # Errors
-    /// A description of the mistake: another version, or a field that is missing, unknown or has no valid value.
+    /// A description of the mistake: another version, or a field that is missing, unknown or has no
+    /// valid value.
     fn from_str(line: &str) -> Result<Self, String> {
         let (version, fields) = line.split_once(' ').ok_or("the line has no fields")?;
         if version != VERSION {

@@ -1,19 +1,21 @@
 //! Liveness: no call waits long for an object that is not held, and calls keep their time limits.
 //!
-//! A name is idle while no hold of it is kept. No holder believes, and the store cannot still have a hold that was
-//! given up without an answer, dropped, cancelled or left by a dead or stopped process (TTL + ε, C8). While the name is
-//! idle and the store has worked for 1 s (C18), a waiting call is granted within 2 s + ε (C5). For each other waiter
-//! that may be silent (stopped, cut off), and for each dead process, the store may take one more TTL + ε to notice (M7):
-//! of a dead process only a request on its way can still be granted. For a wait group, the holds are its members, and the
-//! waiting calls are `wait`. No time counts while the machine itself is stalled, nor that of a call with a time limit while
-//! its process got no processor.
+//! A name is idle while no hold of it is kept. No holder believes, and the store cannot still have
+//! a hold that was given up without an answer, dropped, cancelled or left by a dead or stopped
+//! process (TTL + ε, C8). While the name is idle and the store has worked for 1 s (C18), a waiting
+//! call is granted within 2 s + ε (C5). For each other waiter that may be silent (stopped, cut
+//! off), and for each dead process, the store may take one more TTL + ε to notice (M7): of a dead
+//! process only a request on its way can still be granted. For a wait group, the holds are its
+//! members, and the waiting calls are `wait`. No time counts while the machine itself is stalled,
+//! nor that of a call with a time limit while its process got no processor.
 //!
 //! # Assumes
-//! The same as the checkers of holds. A process that was recorded as started lives until the record of its end.
+//! The same as the checkers of holds. A process that was recorded as started lives until the record
+//! of its end.
 //!
 //! # Cannot see
-//! A lost wake-up of one semaphore waiter while others hold; a wait that is too long although the name changed hands;
-//! an `add` that waits for a wait group's limit.
+//! A lost wake-up of one semaphore waiter while others hold; a wait that is too long although the
+//! name changed hands; an `add` that waits for a wait group's limit.
 
 use std::collections::HashMap;
 
@@ -127,7 +129,8 @@ fn heard(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Ve
     Spans::of(recovered.collect()).gaps(all)
 }
 
-/// Returns the spans in which a silent waiter may stand in front of others: while it is silent, and one term longer.
+/// Returns the spans in which a silent waiter may stand in front of others: while it is silent, and
+/// one term longer.
 fn silent(dossier: &Dossier<'_>, around: &Surroundings, term: u64) -> Vec<Span> {
     let (mut silent, mut dead) = (Vec::new(), HashMap::<_, u64>::new());
     for asked in dossier.calls.iter().filter(|asked| !matches!(asked.call, Call::Wait)) {

@@ -1,13 +1,13 @@
 //! Histories of runs under faults, and the checkers that find breaches of the contract in them.
 //!
-//! Each worker process records its requests, its answers and its beliefs in a file of its own. The nemesis, which
-//! kills, stops and cuts off workers, does the same. Afterwards [`check`] reads all files of the folder and reports
-//! which clauses of the contract the history breaks.
+//! Each worker process records its requests, its answers and its beliefs in a file of its own. The
+//! nemesis, which kills, stops and cuts off workers, does the same. Afterwards [`check`] reads all
+//! files of the folder and reports which clauses of the contract the history breaks.
 //!
 //! # Recording
-//! A worker has one [`Recorder`]. Each call is an [`Operation`]: it is invoked and answered. An operation that was
-//! granted a guard is kept together with it, as a [`RecordedHold`], until the hold is given up. A restarted process is
-//! another worker.
+//! A worker has one [`Recorder`]. Each call is an [`Operation`]: it is invoked and answered. An
+//! operation that was granted a guard is kept together with it, as a [`RecordedHold`], until the
+//! hold is given up. A restarted process is another worker.
 //!
 //! ```no_run
 //! # async fn worker(mutex: std::sync::Arc<dyn stanchion_core::Mutex>) -> Result<(), Box<dyn std::error::Error>> {
@@ -34,7 +34,8 @@
 //! # }
 //! ```
 //!
-//! The nemesis records with a worker number of its own: [`Recorder::process`] and [`Recorder::fault_began`].
+//! The nemesis records with a worker number of its own: [`Recorder::process`] and
+//! [`Recorder::fault_began`].
 //!
 //! # Checking
 //! ```no_run
@@ -44,10 +45,10 @@
 //! # Ok::<(), stanchion_campaign::history::HistoryError>(())
 //! ```
 //!
-//! The checkers are sound: what they report cannot be explained by any outcome of a call whose outcome is not known,
-//! nor by the order of concurrent calls. Each checker's file says what the checker assumes and what it cannot see. The
-//! checkers take as long as sorting the events; a wait that lasts through many faults of its own process takes one more
-//! step for each fault.
+//! The checkers are sound: what they report cannot be explained by any outcome of a call whose
+//! outcome is not known, nor by the order of concurrent calls. Each checker's file says what the
+//! checker assumes and what it cannot see. The checkers take as long as sorting the events; a wait
+//! that lasts through many faults of its own process takes one more step for each fault.
 
 mod audit;
 mod bounds;

@@ -12,8 +12,8 @@ use super::{ObjectId, Recorder, What, clock};
 /// One call in progress.
 ///
 /// # Drop
-/// Before an answer, it records that the call was cancelled; after a grant, that the hold is given up. An error of that
-/// write is ignored.
+/// Before an answer, it records that the call was cancelled; after a grant, that the hold is given
+/// up. An error of that write is ignored.
 #[derive(Debug)]
 #[must_use = "dropping it before an answer means that the call was cancelled"]
 pub struct Operation {
@@ -128,8 +128,8 @@ guard!(Member, |_| 1);
 /// A guard and its operation.
 ///
 /// # Drop
-/// Records that the hold is given up, and only then drops the guard: a recorded belief is never longer than the real
-/// one.
+/// Records that the hold is given up, and only then drops the guard: a recorded belief is never
+/// longer than the real one.
 #[derive(Debug)]
 #[must_use = "dropping a hold releases it"]
 pub struct RecordedHold<G> {
@@ -156,8 +156,8 @@ impl<G: Guard> RecordedHold<G> {
         Ok(held)
     }
 
-    /// Records that the hold is given up, and returns operation and guard. The caller ends the hold at once and records
-    /// the outcome.
+    /// Records that the hold is given up, and returns operation and guard. The caller ends the hold
+    /// at once and records the outcome.
     ///
     /// # Errors
     /// As [`Recorder::record`].

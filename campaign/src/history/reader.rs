@@ -74,14 +74,14 @@ impl History {
         self
     }
 
-    /// Reads and merges all files `worker-*.history` of a folder, and the store's own record (`store.audit`), if it
-    /// exists. Call it after the writers have ended.
+    /// Reads and merges all files `worker-*.history` of a folder, and the store's own record
+    /// (`store.audit`), if it exists. Call it after the writers have ended.
     ///
     /// An incomplete last line is skipped if the history says that its worker was killed.
     ///
     /// # Errors
-    /// If a file cannot be read, has a line that is no event, or has an incomplete last line although its worker was
-    /// not killed.
+    /// If a file cannot be read, has a line that is no event, or has an incomplete last line
+    /// although its worker was not killed.
     pub fn read(folder: impl AsRef<Path>) -> Result<Self, HistoryError> {
         let folder = folder.as_ref();
         let files = files(folder)?;

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Call, Change, Event, ObjectId, Operation, Target, What, clock};
 
-/// Writes the events of one process into a file of its own. Cheap to clone; clones write to the same file.
+/// Writes the events of one process into a file of its own. Cheap to clone; clones write to the
+/// same file.
 ///
-/// Each event is one `write(2)` with `O_APPEND` when [`record`](Self::record) returns: a recorded event
-/// survives `SIGKILL` of the process, because the kernel has it. It does not survive a crash of the machine, because
-/// nothing waits for the disk. A write takes a few µs.
+/// Each event is one `write(2)` with `O_APPEND` when [`record`](Self::record) returns: a recorded
+/// event survives `SIGKILL` of the process, because the kernel has it. It does not survive a crash
+/// of the machine, because nothing waits for the disk. A write takes a few µs.
 ///
 /// # Examples
 /// ```
@@ -44,11 +45,12 @@ struct Shared {
 }
 
 impl Recorder {
-    /// Creates a recorder of this process, with a new file `worker-N.history` in `folder`. Creates the folder if it is
-    /// missing.
+    /// Creates a recorder of this process, with a new file `worker-N.history` in `folder`. Creates
+    /// the folder if it is missing.
     ///
     /// # Errors
-    /// As opening a file; `AlreadyExists` if that worker has a file: a restarted process is a new worker.
+    /// As opening a file; `AlreadyExists` if that worker has a file: a restarted process is a new
+    /// worker.
     pub fn create(folder: impl AsRef<Path>, worker: u32) -> io::Result<Self> {
         let folder = folder.as_ref();
         DirBuilder::new().recursive(true).create(folder)?;
@@ -80,7 +82,8 @@ impl Recorder {
         Ok(Operation::new(self.clone(), object.clone(), operation))
     }
 
-    /// Records that a fault begins, and returns the number to pass to [`fault_ended`](Self::fault_ended).
+    /// Records that a fault begins, and returns the number to pass to
+    /// [`fault_ended`](Self::fault_ended).
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -90,8 +93,8 @@ impl Recorder {
         Ok(operation)
     }
 
-    /// Records that a safe fault begins that concerns one object only, and returns the number to pass to
-    /// [`fault_ended`](Self::fault_ended).
+    /// Records that a safe fault begins that concerns one object only, and returns the number to
+    /// pass to [`fault_ended`](Self::fault_ended).
     ///
     /// # Errors
     /// As [`record`](Self::record).

@@ -22,9 +22,11 @@ pub struct Tally {
     pub names: usize,
     /// The number of calls.
     pub calls: usize,
-    /// The calls that got a hold, were allowed by a limiter, or waited for a wait group with success.
+    /// The calls that got a hold, were allowed by a limiter, or waited for a wait group with
+    /// success.
     pub grants: usize,
-    /// The calls without a certain outcome: with an error that leaves it open, cancelled, or never answered.
+    /// The calls without a certain outcome: with an error that leaves it open, cancelled, or never
+    /// answered.
     pub unknown: usize,
     /// The guarded writes that were taken or refused.
     pub writes: usize,
@@ -36,8 +38,9 @@ pub struct Tally {
 
 /// The result of all checkers.
 ///
-/// `Display` is a table with a line for each kind of object, and then the violations by rule: at most
-/// [`PRINTED`](Self::PRINTED) of each, with the events that show them. The admitted violations follow in the same form.
+/// `Display` is a table with a line for each kind of object, and then the violations by rule: at
+/// most [`PRINTED`](Self::PRINTED) of each, with the events that show them. The admitted violations
+/// follow in the same form.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -45,9 +48,9 @@ pub struct Report {
     pub tallies: Vec<(Kind, Tally)>,
     /// All violations, by object.
     pub violations: Vec<Violation>,
-    /// Violations that the contract admits because they happened under an [unsafe fault](What::FaultBegan): two holders
-    /// of a mutex believe at once, or more permits than the limit are out. Resources guarded by fencing tokens tolerate
-    /// them.
+    /// Violations that the contract admits because they happened under an [unsafe
+    /// fault](What::FaultBegan): two holders of a mutex believe at once, or more permits than the
+    /// limit are out. Resources guarded by fencing tokens tolerate them.
     pub admitted: Vec<Violation>,
     /// The number of events.
     pub events: usize,

@@ -8,7 +8,8 @@ use super::surroundings::{NEVER, Surroundings};
 use super::windows::Rate;
 use super::{Bounds, Call, ObjectId, Rule, Violation, What};
 
-/// A cost that was or may have been taken at an unknown instant between two times of the workers' clock.
+/// A cost that was or may have been taken at an unknown instant between two times of the workers'
+/// clock.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     earliest: u64,
@@ -63,8 +64,8 @@ pub(super) fn check(
     }
 }
 
-/// A decision with the time by which decisions are ordered: the store's clock if it is known for all, else the
-/// invocation.
+/// A decision with the time by which decisions are ordered: the store's clock if it is known for
+/// all, else the invocation.
 struct Judged<'h> {
     asked: &'h RecordedCall<'h>,
     at: u64,

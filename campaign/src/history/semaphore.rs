@@ -1,15 +1,17 @@
 //! Semaphores: never more permits than the limit (S1, S6), and no permit lost in the end (S4).
 //!
-//! All permits that are believed in at one instant were out when the store granted the last of them. That was between
-//! the last one's invocation and its grant. So their sum is at most the largest limit that was possible between the
-//! latest invocation among them and that instant.
+//! All permits that are believed in at one instant were out when the store granted the last of
+//! them. That was between the last one's invocation and its grant. So their sum is at most the
+//! largest limit that was possible between the latest invocation among them and that instant.
 //!
 //! # Assumes
-//! The history has all holders and all resizes, and handles are made with the same limit before the first resize.
+//! The history has all holders and all resizes, and handles are made with the same limit before the
+//! first resize.
 //!
 //! # Cannot see
-//! Grants above a lowered limit, if the call had been waiting since before the limit was lowered. A drain that finds
-//! too few permits is judged only if no permit can be out any more: every hold is released or its lease is over.
+//! Grants above a lowered limit, if the call had been waiting since before the limit was lowered. A
+//! drain that finds too few permits is judged only if no permit can be out any more: every hold is
+//! released or its lease is over.
 
 use std::collections::BinaryHeap;
 
@@ -157,7 +159,8 @@ impl Limits {
         Some(Self { all, latest })
     }
 
-    /// Returns the limits that may have been in force at some instant of the span, both ends included.
+    /// Returns the limits that may have been in force at some instant of the span, both ends
+    /// included.
     fn possible(&self, from: u64, to: u64) -> impl Iterator<Item = u64> {
         let first = self.latest.partition_point(|end| *end <= from);
         let begun = self.all[first..].iter().take_while(move |limit| limit.0 <= to);

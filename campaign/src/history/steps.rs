@@ -4,7 +4,8 @@
 #[derive(Debug)]
 pub(super) struct Steps {
     times: Vec<u64>,
-    /// The steps, from index `times.len()` on; below that index, the smallest and the largest value of each pair.
+    /// The steps, from index `times.len()` on; below that index, the smallest and the largest value
+    /// of each pair.
     tree: Vec<(i64, i64)>,
 }
 

@@ -135,7 +135,8 @@ impl Surroundings {
         }
     }
 
-    /// Returns the surroundings of one object's calls: a fault that concerns it is one of the store.
+    /// Returns the surroundings of one object's calls: a fault that concerns it is one of the
+    /// store.
     pub(super) fn of_object(&self, object: &ObjectId) -> Cow<'_, Self> {
         let Some(own) = self.objects.get(object) else { return Cow::Borrowed(self) };
         let mut all = self.clone();
@@ -157,8 +158,9 @@ impl Surroundings {
         self.end
     }
 
-    /// Returns the time from which on a process certainly does nothing more; [`NEVER`] for a process that lived on.
-    /// Missing events prove nothing: a process that was started is alive until an event ends it.
+    /// Returns the time from which on a process certainly does nothing more; [`NEVER`] for a
+    /// process that lived on. Missing events prove nothing: a process that was started is alive
+    /// until an event ends it.
     pub(super) fn death(&self, worker: u32) -> u64 {
         match self.processes.get(&worker) {
             Some(Process { dead: Some(at), .. }) => *at,
@@ -189,7 +191,8 @@ impl Surroundings {
         self.processes.get(&worker).map(|process| process.silent.within(span).collect()).unwrap_or_default()
     }
 
-    /// Returns the latest time at which the store may execute a request that a process sent up to `sent`.
+    /// Returns the latest time at which the store may execute a request that a process sent up to
+    /// `sent`.
     pub(super) fn arrival(&self, worker: u32, sent: u64) -> u64 {
         // A request sent just before a fault may still be in flight when the fault begins.
         const UNDER_WAY: u64 = 500_000;

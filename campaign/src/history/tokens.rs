@@ -1,11 +1,12 @@
 //! Fencing tokens grow (M2), tickets are unique (C1).
 //!
 //! # Assumes
-//! The history has all grants of the name, except grants whose process was killed before it could record them.
+//! The history has all grants of the name, except grants whose process was killed before it could
+//! record them.
 //!
 //! # Cannot see
-//! The order in which the store granted concurrent calls, if one of them was never believed or the object is a
-//! semaphore. An attached hold keeps its token, so the order of attaches is not judged.
+//! The order in which the store granted concurrent calls, if one of them was never believed or the
+//! object is a semaphore. An attached hold keeps its token, so the order of attaches is not judged.
 
 use std::collections::HashMap;
 

@@ -1,17 +1,18 @@
-//! Wait groups: the count was zero when `wait` returned (W1), every death is reported (W4), counts and limits are kept.
+//! Wait groups: the count was zero when `wait` returned (W1), every death is reported (W4), counts
+//! and limits are kept.
 //!
-//! A member is certainly live from the answer of its `add` up to the earliest of: its own `done` or drop, a `done` by
-//! its ticket, its known deadline, a loss that it saw. It may be live from the invocation of its `add` until the `add`
-//! has definitely failed, its end was answered, or its lease is over. So at each instant the number of members lies
-//! between two bounds.
+//! A member is certainly live from the answer of its `add` up to the earliest of: its own `done` or
+//! drop, a `done` by its ticket, its known deadline, a loss that it saw. It may be live from the
+//! invocation of its `add` until the `add` has definitely failed, its end was answered, or its
+//! lease is over. So at each instant the number of members lies between two bounds.
 //!
 //! # Assumes
 //! The history has all members of the name.
 //!
 //! # Cannot see
-//! A wait that ended too early, if the number can have been zero for an instant. An expired member that `wait` did not
-//! report, if another member was added between the end of the member and the end of the wait, or if the member's end is
-//! not certain.
+//! A wait that ended too early, if the number can have been zero for an instant. An expired member
+//! that `wait` did not report, if another member was added between the end of the member and the
+//! end of the wait, or if the member's end is not certain.
 
 use std::collections::HashMap;
 
@@ -103,7 +104,8 @@ impl<'h> Sure<'h> {
     }
 }
 
-/// Returns the changes of the upper bound by this call: the span in which its member may have been live.
+/// Returns the changes of the upper bound by this call: the span in which its member may have been
+/// live.
 fn possible(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Vec<(u64, i64)> {
     if !matches!(asked.call, Call::Add { .. } | Call::Attach { .. }) {
         return Vec::new();
@@ -137,8 +139,9 @@ fn limit(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) {
     }
 }
 
-/// Checks that deaths are reported. If a wait began while a member lived, the member then died, and the wait ended
-/// before another member was added, then the wait ended with the generation of that member.
+/// Checks that deaths are reported. If a wait began while a member lived, the member then died, and
+/// the wait ended before another member was added, then the wait ended with the generation of that
+/// member.
 fn deaths(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) {
     let mut dead = sure.iter().filter(|one| one.expired).peekable();
     let mut adds = dossier.calls.iter().filter(|asked| matches!(asked.call, Call::Add { .. })).peekable();

@@ -38,11 +38,12 @@ impl Rate {
     }
 }
 
-/// Returns the first window with more than `burst + rate · length`. `charges` are in the order of their latest times.
+/// Returns the first window with more than `burst + rate · length`. `charges` are in the order of
+/// their latest times.
 ///
-/// A tree keeps, for every begin `a` of a window, the sum of `period · cost` over the charges between `a` and now, plus
-/// `amount · a`. That sum must not exceed `period · burst + amount · now`. With charges at exact times this is the
-/// leaky bucket. Takes `n log n` time.
+/// A tree keeps, for every begin `a` of a window, the sum of `period · cost` over the charges
+/// between `a` and now, plus `amount · a`. That sum must not exceed `period · burst + amount ·
+/// now`. With charges at exact times this is the leaky bucket. Takes `n log n` time.
 pub(super) fn first_excess(charges: &[Charge], rate: Rate) -> Option<Excess> {
     let mut begins: Vec<u64> = charges.iter().map(|charge| charge.earliest).collect();
     begins.sort_unstable();
@@ -62,10 +63,12 @@ pub(super) fn first_excess(charges: &[Charge], rate: Rate) -> Option<Excess> {
     None
 }
 
-/// A sequence of numbers with two operations on a prefix: raise all its numbers, and find the largest.
+/// A sequence of numbers with two operations on a prefix: raise all its numbers, and find the
+/// largest.
 struct Tree {
     leaves: usize,
-    /// For each node, the largest number below it, without the raises of its ancestors, and its index.
+    /// For each node, the largest number below it, without the raises of its ancestors, and its
+    /// index.
     largest: Vec<(i128, usize)>,
     raised: Vec<i128>,
 }

@@ -1,5 +1,5 @@
-//! One interface for the objects that a call can hold: a mutex, a semaphore of three, a wait group with a limit of
-//! three.
+//! One interface for the objects that a call can hold: a mutex, a semaphore of three, a wait group
+//! with a limit of three.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,8 @@ impl Acquirable {
         })
     }
 
-    /// Makes a call that acquires. `limit` is its time limit, if it has one; `detached` is what an attach takes over.
+    /// Makes a call that acquires. `limit` is its time limit, if it has one; `detached` is what an
+    /// attach takes over.
     pub(super) async fn call(
         &self,
         call: Call,

@@ -85,7 +85,8 @@ impl Call {
         matches!(self, Self::AttachMutex | Self::AttachPermit | Self::AttachMember)
     }
 
-    /// Returns whether the call waits through outages: only an error that waiting cannot fix ends it (C17).
+    /// Returns whether the call waits through outages: only an error that waiting cannot fix ends
+    /// it (C17).
     pub(super) fn rides_out(self) -> bool {
         matches!(self, Self::Lock | Self::Acquire | Self::Add | Self::Wait)
     }
@@ -180,9 +181,9 @@ impl Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Losses {
-    /// All losses for a call with one attempt, and for any call on a free object. A waiting call has more commands:
-    /// each command is lost with only one kind of connection end, which changes with the command and the call. Across
-    /// the calls, all are tried.
+    /// All losses for a call with one attempt, and for any call on a free object. A waiting call
+    /// has more commands: each command is lost with only one kind of connection end, which changes
+    /// with the command and the call. Across the calls, all are tried.
     Rotated,
     /// All losses for every call.
     All,

@@ -29,8 +29,9 @@ impl Holding {
         mode == MutexMode::Session && self.setting.call.kind() == Kind::Mutex
     }
 
-    /// Returns the maximum time until nothing is held. A detached hold that was not attached stays for its lease (C24), and a
-    /// session that was cut off for its TTL (C4): another connection than that cannot unlock what it holds.
+    /// Returns the maximum time until nothing is held. A detached hold that was not attached stays
+    /// for its lease (C24), and a session that was cut off for its TTL (C4): another connection
+    /// than that cannot unlock what it holds.
     fn settling(&self) -> Duration {
         let stays = self.setting.call.attaches() || self.is_kept_by_session();
         self.setting.bound() + if stays { LEASE } else { Duration::ZERO }
@@ -50,8 +51,9 @@ impl Holding {
         if is_told && state.waiters == 0 { Ok(()) } else { Err(format!("not only {expected:?}: {state:?}")) }
     }
 
-    /// As [`holds_only`](Self::holds_only), but gives a session the time to give up the place in the queue of what it was granted:
-    /// it does so later where somebody has the row of the object locked. Not once the holder knows that the hold is gone.
+    /// As [`holds_only`](Self::holds_only), but gives a session the time to give up the place in
+    /// the queue of what it was granted: it does so later where somebody has the row of the object
+    /// locked. Not once the holder knows that the hold is gone.
     async fn comes_to_hold_only(
         &self,
         expected: &[Ticket],
@@ -68,8 +70,8 @@ impl Holding {
         soon(self.setting.bound(), look).await?
     }
 
-    /// S4: checks that everything can be taken together within the bound, and only once. A request whose answer is late says
-    /// nothing, and what it took is free again within the bound.
+    /// S4: checks that everything can be taken together within the bound, and only once. A request
+    /// whose answer is late says nothing, and what it took is free again within the bound.
     async fn takes_all(&self) -> Checked {
         let take = || async {
             let all = after_fault(self.witness.try_take_all().await)?;
@@ -95,8 +97,8 @@ impl Holding {
             return Err(format!("the token {:?} came after {:?}", got.token(), self.before));
         }
         if let Err(error) = got.give_back().await {
-            // C3, C9: a session that was cut off may not have heard of it, and the server ends that by its TTL; or it had ended
-            // before, and the holder is told so.
+            // C3, C9: a session that was cut off may not have heard of it, and the server ends that
+            // by its TTL; or it had ended before, and the holder is told so.
             let tells = [ErrorKind::Unknown, ErrorKind::Lost].contains(&error.kind());
             if self.is_kept_by_session() && tells {
                 return self.check_nothing().await;
@@ -110,7 +112,8 @@ impl Holding {
         self.takes_all().await
     }
 
-    /// Accepts a hold that is gone because a command lost after the grant ended its session, if the holder is told (C9).
+    /// Accepts a hold that is gone because a command lost after the grant ended its session, if the
+    /// holder is told (C9).
     async fn check_ended_session(&self, got: Acquired, text: String) -> Checked {
         if !self.is_kept_by_session() {
             return Err(text);
@@ -126,7 +129,8 @@ impl Holding {
         soon(self.settling(), || self.holds_only(&[])).await?;
         self.takes_all().await?;
         self.works_again().await?;
-        // A request that was under way when the call ended can arrive after the first look: its place has the same time (C4).
+        // A request that was under way when the call ended can arrive after the first look: its
+        // place has the same time (C4).
         soon(self.settling().saturating_sub(watch.elapsed()), || self.holds_only(&[])).await
     }
 
@@ -170,7 +174,8 @@ impl Trial for Holding {
 
     async fn make_way(&self) -> Result<()> {
         if self.setting.contention == Contention::Releasing {
-            // Waits until the call queues. A dropped call may never queue: then the wait ends after the time limit.
+            // Waits until the call queues. A dropped call may never queue: then the wait ends after
+            // the time limit.
             let waits = || async {
                 let waiters = after_fault(self.witness.inspect().await)?.waiters;
                 if waiters > 0 { Ok(()) } else { Err("nobody waits".to_owned()) }

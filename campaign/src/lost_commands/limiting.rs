@@ -108,7 +108,8 @@ impl Trial for Limiting {
             Ended::Granted(place) => self.check_grant(place).await?,
             Ended::Refused => self.is_one_of(&[full]).await?,
             Ended::Failed(error) if error.kind() == ErrorKind::Unavailable => self.is_one_of(&[full]).await?,
-            // A reservation in the future is given back (C4, L7). An immediate charge stays, or was never made.
+            // A reservation in the future is given back (C4, L7). An immediate charge stays, or was
+            // never made.
             _ if self.setting.contention == Contention::Held => {
                 let levels = [full];
                 soon(self.setting.bound(), || self.is_one_of(&levels)).await?;

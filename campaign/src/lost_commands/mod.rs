@@ -1,12 +1,15 @@
-//! Loses the request or the reply of the k-th command of a call, for every k: every await point on the wire.
+//! Loses the request or the reply of the k-th command of a call, for every k: every await point on
+//! the wire.
 //!
-//! Each call that acquires or waits first runs under each [`Contention`] without a fault, to learn how many commands it
-//! sends. Then it runs again with each of these commands lost, in the ways of [`Loss`]. Each run has its own client,
-//! its own [`Proxy`](stanchion_testbed::faults::Proxy) and its own name. Afterwards another client, connected directly
-//! to the server, checks the state. Either the call has succeeded once, and its release frees the object (C2). Or it
-//! has ended with a definite no that was true, or with an error that says so (C3); then, within the bounds of the
-//! contract, nothing is held or queued, and all permits can be taken (C4, S4). The caller's future may also be dropped
-//! after the loss. Dropping it at its k-th poll needs no proxy: cases of the suite do that.
+//! Each call that acquires or waits first runs under each [`Contention`] without a fault, to learn
+//! how many commands it sends. Then it runs again with each of these commands lost, in the ways of
+//! [`Loss`]. Each run has its own client, its own [`Proxy`](stanchion_testbed::faults::Proxy) and
+//! its own name. Afterwards another client, connected directly to the server, checks the state.
+//! Either the call has succeeded once, and its release frees the object (C2). Or it has ended with
+//! a definite no that was true, or with an error that says so (C3); then, within the bounds of the
+//! contract, nothing is held or queued, and all permits can be taken (C4, S4). The caller's future
+//! may also be dropped after the loss. Dropping it at its k-th poll needs no proxy: cases of the
+//! suite do that.
 //!
 //! ```no_run
 //! # async fn example(tested: std::sync::Arc<dyn stanchion_campaign::lost_commands::TestedServer>) {
@@ -36,8 +39,8 @@ use stanchion_core::{Kind, Store};
 pub use call::{ALL_LOSSES_VARIABLE, Call, Contention, Loss, Losses};
 pub use report::{Breach, Counts, Report};
 
-/// The lease of all holds. It outlasts a run, also if the machine stands still meanwhile: a hold that ends during a run was
-/// released, and did not expire.
+/// The lease of all holds. It outlasts a run, also if the machine stands still meanwhile: a hold
+/// that ends during a run was released, and did not expire.
 pub const LEASE: Duration = Duration::from_secs(5);
 
 /// The server of the runs, and how clients connect to it.
@@ -54,8 +57,8 @@ pub trait TestedServer: Send + Sync + 'static {
     /// If the server cannot be reached.
     async fn connect(&self, url: &str) -> Arc<dyn Store>;
 
-    /// Connects the client that checks the state after a run. No fault affects it. The time limit of its requests is
-    /// long enough for a busy machine.
+    /// Connects the client that checks the state after a run. No fault affects it. The time limit
+    /// of its requests is long enough for a busy machine.
     ///
     /// # Panics
     /// As [`connect`](Self::connect).

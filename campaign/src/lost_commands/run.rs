@@ -1,4 +1,5 @@
-//! The runs: each call under each contention, first without a fault, and then with each of its commands lost.
+//! The runs: each call under each contention, first without a fault, and then with each of its
+//! commands lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +31,8 @@ struct Plan {
     call: Call,
     contention: Contention,
     loss: Loss,
-    /// The number of the lost command, counted from 1. With `None`, a plan with `dropped` still drops the future.
+    /// The number of the lost command, counted from 1. With `None`, a plan with `dropped` still
+    /// drops the future.
     k: Option<u64>,
 }
 
@@ -108,7 +110,8 @@ impl Plan {
         plans
     }
 
-    /// Plans the same call with each of its commands lost, and with one more, in case another run sends one more.
+    /// Plans the same call with each of its commands lost, and with one more, in case another run
+    /// sends one more.
     fn with_losses(self, commands: u64, losses: Losses) -> Vec<Self> {
         let one_more = Self { k: Some(commands + 1), ..self };
         let mut plans = vec![one_more];
@@ -197,8 +200,8 @@ impl Plan {
             {
                 return SHORT + EPSILON;
             }
-            // The client notices a loss after the request timeout, and a silent session after its TTL. Then it asks
-            // again, at the poll floor at the latest.
+            // The client notices a loss after the request timeout, and a silent session after its
+            // TTL. Then it asks again, at the poll floor at the latest.
             _ => request + POLL_FLOOR + LEASE,
         };
         wait + request + EPSILON

@@ -56,8 +56,8 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Returns the maximum time until a lost call has left nothing behind: the client notices the loss after the
-    /// request timeout, and from then on the store answers (C4).
+    /// Returns the maximum time until a lost call has left nothing behind: the client notices the
+    /// loss after the request timeout, and from then on the store answers (C4).
     pub(super) fn bound(&self) -> Duration {
         self.tested.request_timeout() + CANCELLED
     }
@@ -112,8 +112,8 @@ pub(super) fn after_fault<T>(answer: Result<T>) -> Checked<T> {
     answer.map_err(|error| format!("after the fault: {error:?}"))
 }
 
-/// Repeats a check until it succeeds, and returns what it found; its last error after `limit`. The time in which the machine
-/// stood still does not count.
+/// Repeats a check until it succeeds, and returns what it found; its last error after `limit`. The
+/// time in which the machine stood still does not count.
 pub(super) async fn soon<T, F>(limit: Duration, mut look: impl FnMut() -> F) -> Checked<T>
 where
     F: Future<Output = Checked<T>>,

@@ -54,7 +54,8 @@ macro_rules! bugs {
 bugs! {
     /// The release of a mutex does not check the owner of the hold.
     ReleaseWithoutOwner [Memory],
-    /// The deadline counts from the reply instead of the sending of the request, and some replies are slow.
+    /// The deadline counts from the reply instead of the sending of the request, and some replies
+    /// are slow.
     DeadlineFromReply [Memory],
     /// A mutex's lease in the store is half as long as requested.
     HalfLease [Memory],
@@ -98,7 +99,8 @@ bugs! {
     DoubledBurst [Memory],
     /// A dropped reservation is not given back.
     DroppedReservationIsKept [Memory],
-    /// A Bloom filter reports an item as new if it did not contain it a moment before the insert, not atomically.
+    /// A Bloom filter reports an item as new if it did not contain it a moment before the insert,
+    /// not atomically.
     LookedUpThenInserted [Memory],
     /// Opening a Bloom filter clears it.
     OpeningClears [Memory],
@@ -116,13 +118,15 @@ bugs! {
     ClientsClock [Redis, Postgres],
     /// A retried charge, whose reply was lost, is charged again.
     ChargedAgain [Redis, Postgres, PostgresSteps],
-    /// The clock that decides whether a hold has expired is read before the wait for its record, not after it.
+    /// The clock that decides whether a hold has expired is read before the wait for its record,
+    /// not after it.
     ClockBeforeLock [PostgresSteps],
     /// A holder believes past its deadline while its store hangs, until the store answers.
     BelievesWhileAsking [Redis, Postgres],
     /// A grant reaches its waiter only after its lease has ended.
     LateGrant [Redis, Postgres],
-    /// A retried acquisition of a semaphore, whose reply was lost, is granted a second time on the same ticket.
+    /// A retried acquisition of a semaphore, whose reply was lost, is granted a second time on the
+    /// same ticket.
     CountedAgain [Redis],
     /// A retried acquisition keeps its old lease instead of a new one.
     RetryKeepsItsLease [Redis, Postgres],
@@ -130,6 +134,7 @@ bugs! {
     TombstoneIsIgnored [Redis, Postgres],
     /// A retried release, whose reply was lost, is answered that there was nothing to release.
     RetriedReleaseIsLost [Redis, Postgres],
-    /// A waiter whose own lease has ended keeps its place in the queue, and is granted before the waiters behind it.
+    /// A waiter whose own lease has ended keeps its place in the queue, and is granted before the
+    /// waiters behind it.
     PlaceOutlivesLease [Redis, PostgresSteps],
 }

@@ -57,7 +57,8 @@ impl MutantHoldBackend {
         self.guard.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes the inner guard, to end it. The last outer guard ends here, so there is no other reference.
+    /// Takes the inner guard, to end it. The last outer guard ends here, so there is no other
+    /// reference.
     fn take(&self) -> Result<MutexGuard> {
         let guard = self.guard.write().unwrap_or_else(PoisonError::into_inner).take();
         guard.and_then(Arc::into_inner).ok_or_else(Error::lost)

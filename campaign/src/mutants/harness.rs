@@ -42,6 +42,10 @@ impl<H: Harness> Harness for MutantHarness<H> {
         Some(self.mutate(self.inner.forgetful_store(retention).await?))
     }
 
+    async fn pass(&self, time: Duration) -> bool {
+        self.inner.pass(time).await
+    }
+
     async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
         Some(self.mutate(self.inner.faulty_store(faults).await?))
     }

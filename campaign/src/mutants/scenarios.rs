@@ -20,8 +20,8 @@ fn object(kind: Kind, name: &str) -> Result<ObjectId, stanchion_core::Error> {
     Ok(ObjectId::new(kind, Name::new(name)?))
 }
 
-/// Locks a mutex, waits at the barrier, checks `is_held` again and again for `time`, and releases. The caller may
-/// inject a fault into the store meanwhile.
+/// Locks a mutex, waits at the barrier, checks `is_held` again and again for `time`, and releases.
+/// The caller may inject a fault into the store meanwhile.
 ///
 /// # Errors
 /// As `lock`, and as recording and reading a history.
@@ -50,8 +50,8 @@ pub async fn holder(store: &dyn Store, ttl: Duration, others: &Barrier, time: Du
     Ok(history::check(folder.path())?)
 }
 
-/// Takes as many tokens as one slowly refilling bucket has, one by one: first with the first client, then with each of
-/// the others. The caller may inject a fault into the calls.
+/// Takes as many tokens as one slowly refilling bucket has, one by one: first with the first
+/// client, then with each of the others. The caller may inject a fault into the calls.
 ///
 /// # Errors
 /// As `allow`, and as recording and reading a history.

@@ -36,7 +36,8 @@ impl Detection {
     /// Creates it from a checker's reports of a scenario with the bug and without it.
     ///
     /// # Panics
-    /// Unless the report with the bug has a violation of `rule`, and the report without it has none at all.
+    /// Unless the report with the bug has a violation of `rule`, and the report without it has none
+    /// at all.
     #[must_use]
     pub fn by_rule(rule: Rule, with: &Report, without: &Report) -> Self {
         assert!(without.is_clean(), "without the bug:\n{without}");
@@ -46,7 +47,8 @@ impl Detection {
         Self { by, message: broken.text.clone() }
     }
 
-    /// Returns it unchanged if its message contains `words`: a case can fail for another reason, too.
+    /// Returns it unchanged if its message contains `words`: a case can fail for another reason,
+    /// too.
     ///
     /// # Panics
     /// If the message does not contain them.
@@ -64,7 +66,8 @@ impl fmt::Display for Detection {
     }
 }
 
-/// Plants a bug and returns its detections, at least one. Panics if a case or checker does not catch it.
+/// Plants a bug and returns its detections, at least one. Panics if a case or checker does not
+/// catch it.
 pub type Check = fn(Bug) -> Vec<Detection>;
 
 /// The bugs of one target, with their checks. [`mutants!`](macro@crate::mutants) makes one.
@@ -85,7 +88,8 @@ impl MutantSuite {
         Self { target, checks, outcomes: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Runs the check of one bug, unless another thread runs it or has run it, and prints the detections.
+    /// Runs the check of one bug, unless another thread runs it or has run it, and prints the
+    /// detections.
     ///
     /// # Panics
     /// If the bug was not caught.
@@ -141,7 +145,8 @@ impl MutantSuite {
     }
 }
 
-/// Makes one `#[test]` for each bug of a [`MutantTarget`], and one that runs all of them and counts.
+/// Makes one `#[test]` for each bug of a [`MutantTarget`], and one that runs all of them and
+/// counts.
 ///
 /// ```ignore
 /// stanchion_campaign::mutants! {

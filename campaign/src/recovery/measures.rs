@@ -22,7 +22,8 @@ const POLL_FLOOR: i64 = 1_000_000;
 pub enum Measure {
     /// A holder is killed: until the next grant.
     DeadHolder,
-    /// Three holders are killed, each as soon as it holds: from the first kill to the grant of the fourth.
+    /// Three holders are killed, each as soon as it holds: from the first kill to the grant of the
+    /// fourth.
     DeadInARow,
     /// A holder and the three waiters in front are killed together: until the next grant.
     DeadAtOnce,
@@ -36,11 +37,11 @@ pub enum Measure {
     CutOffMargin,
     /// A mutex is released and the wake-up gets lost: until the next grant.
     LostWakeUp,
-    /// The server is killed together with a holder and restarted after the lease: from the server's first answer to the
-    /// grant of a caller that waited all along.
+    /// The server is killed together with a holder and restarted after the lease: from the server's
+    /// first answer to the grant of a caller that waited all along.
     RestartWaiter,
-    /// The same restart: from the server's first answer to the grant of a call that begins then, in a process that was
-    /// connected before.
+    /// The same restart: from the server's first answer to the grant of a call that begins then, in
+    /// a process that was connected before.
     RestartCall,
 }
 
@@ -108,8 +109,8 @@ impl Measure {
         }
     }
 
-    /// Returns the bound by the contract; `None` if there is nothing to measure. With sessions, the server's lock
-    /// manager hands a lock over, without a wake-up that could get lost.
+    /// Returns the bound by the contract; `None` if there is nothing to measure. With sessions, the
+    /// server's lock manager hands a lock over, without a wake-up that could get lost.
     #[must_use]
     pub fn bound(self, deployment: Deployment) -> Option<Bound> {
         let Bounds { epsilon, silence, recovery } = Bounds::default();

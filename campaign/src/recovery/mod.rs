@@ -1,8 +1,10 @@
-//! Measures how long it takes until the store serves calls again after one fault, and compares with the contract.
+//! Measures how long it takes until the store serves calls again after one fault, and compares with
+//! the contract.
 //!
-//! Each trial has its own worker processes on a private server: a holder of a mutex, waiters for it, and an observer
-//! that counts the waiters, so that the fault begins only after all waiters have queued. Workers record the times of
-//! their grants. All times are of the machine's monotonic clock.
+//! Each trial has its own worker processes on a private server: a holder of a mutex, waiters for
+//! it, and an observer that counts the waiters, so that the fault begins only after all waiters
+//! have queued. Workers record the times of their grants. All times are of the machine's monotonic
+//! clock.
 //!
 //! ```no_run
 //! use std::process::Command;
@@ -43,17 +45,19 @@ pub struct Sample {
     pub deployment: Deployment,
     /// The measure.
     pub measure: Measure,
-    /// The time in µs; negative if the second event came first. A time with an upper limit is without the time in which
-    /// the machine stood still.
+    /// The time in µs; negative if the second event came first. A time with an upper limit is
+    /// without the time in which the machine stood still.
     pub micros: i64,
 }
 
-/// Runs each trial once, one after the other. Blocks the thread for about 15 s. `program` returns the command that
-/// starts a worker; [its arguments](crate::rounds::Work::to_arguments) are added. `run` is the number of the run on
-/// this server: in each run, faults strike at another moment of a lease.
+/// Runs each trial once, one after the other. Blocks the thread for about 15 s. `program` returns
+/// the command that starts a worker; [its arguments](crate::rounds::Work::to_arguments) are added.
+/// `run` is the number of the run on this server: in each run, faults strike at another moment of a
+/// lease.
 ///
 /// # Errors
-/// If a server, a process or a file fails, or a grant does not come within 20 s. A time over its bound is no error.
+/// If a server, a process or a file fails, or a grant does not come within 20 s. A time over its
+/// bound is no error.
 pub fn measure(
     server: &CampaignServer,
     program: &dyn Fn() -> Command,

@@ -30,7 +30,8 @@ impl Stalls {
         Self { monitor, seen }
     }
 
-    /// Returns the part of the time between two readings of the machine's clock in which the machine ran, in µs.
+    /// Returns the part of the time between two readings of the machine's clock in which the
+    /// machine ran, in µs.
     pub(super) fn took(&self, from: u64, to: u64) -> i64 {
         self.monitor.await_told(to);
         running(&lock(&self.seen), from, to)

@@ -5,7 +5,8 @@ use std::fmt;
 use super::measures::{Bound, Limit, Measure};
 use super::{Deployment, Sample};
 
-/// Median and worst time of each measure on each store, with the bound. `Display` writes a line for each.
+/// Median and worst time of each measure on each store, with the bound. `Display` writes a line for
+/// each.
 #[derive(Clone, Debug)]
 pub struct Table {
     rows: Vec<Row>,

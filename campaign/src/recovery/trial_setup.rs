@@ -58,12 +58,14 @@ impl<'a> TrialSetup<'a> {
         measure.bound(self.server.deployment())
     }
 
-    /// Returns the time between two readings of the machine's clock in which the machine ran, in µs.
+    /// Returns the time between two readings of the machine's clock in which the machine ran, in
+    /// µs.
     pub(super) fn took(&self, from: u64, to: u64) -> i64 {
         self.stalls.took(from, to)
     }
 
-    /// Returns a part of `period`, another one in each run, so that the runs are spread over the period.
+    /// Returns a part of `period`, another one in each run, so that the runs are spread over the
+    /// period.
     pub(super) fn part_of(&self, period: Duration) -> Duration {
         period * (self.run.wrapping_mul(37) % 100) / 100
     }
@@ -95,12 +97,14 @@ impl<'a> TrialSetup<'a> {
         Ok(TrialWorker::new(process, input, self.folder.join(file_name(self.workers))))
     }
 
-    /// Starts a holder, `waiters` waiters that queue in order, and an observer that has counted them.
+    /// Starts a holder, `waiters` waiters that queue in order, and an observer that has counted
+    /// them.
     pub(super) fn line(&mut self, waiters: usize) -> Result<(Vec<TrialWorker>, TrialWorker), Error> {
         self.line_of(waiters, |setup, _| setup.worker())
     }
 
-    /// As [`line`](Self::line), but `start` starts the worker at each place; the holder's place is 0.
+    /// As [`line`](Self::line), but `start` starts the worker at each place; the holder's place is
+    /// 0.
     pub(super) fn line_of(
         &mut self,
         waiters: usize,
@@ -112,13 +116,15 @@ impl<'a> TrialSetup<'a> {
             if queue(&mut workers, &mut observer)? {
                 return Ok((workers, observer));
             }
-            // The machine stood still for a lease. The next workers must not meet these ones, which are killed.
+            // The machine stood still for a lease. The next workers must not meet these ones, which
+            // are killed.
             self.namespace.push('-');
         }
     }
 }
 
-/// Lets the workers lock the mutex in their order. Returns `false` if the first one lost it before all were queued.
+/// Lets the workers lock the mutex in their order. Returns `false` if the first one lost it before
+/// all were queued.
 fn queue(workers: &mut [TrialWorker], observer: &mut TrialWorker) -> Result<bool, Error> {
     let Some((holder, waiters)) = workers.split_first_mut() else { return Ok(true) };
     holder.lock()?;

@@ -101,7 +101,8 @@ impl TrialWorker {
         self.events.iter().any(|event| matches!(event.what, What::Lost))
     }
 
-    /// Waits until the store reports this number of waiters for the mutex. Returns `false` if `holder` loses it before.
+    /// Waits until the store reports this number of waiters for the mutex. Returns `false` if
+    /// `holder` loses it before.
     pub(super) fn await_waiters(&mut self, waiters: u64, holder: &mut Self) -> Result<bool, Error> {
         let end = Instant::now() + WAIT_LIMIT;
         loop {

@@ -90,7 +90,8 @@ fn wait_until(what: &str, happens: impl Fn() -> bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether the client behind a proxy listens for wake-ups. Before that, no wake-up could be lost.
+/// Returns whether the client behind a proxy listens for wake-ups. Before that, no wake-up could be
+/// lost.
 fn listens(proxy: &Proxy, begin: Mark) -> bool {
     let counts = proxy.connections();
     let is_answered = |request: &Request| {

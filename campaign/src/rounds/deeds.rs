@@ -1,6 +1,8 @@
-//! A neighbour's deeds: what another client of the same Postgres, or its administrator, does to what is ours.
+//! A neighbour's deeds: what another client of the same Postgres, or its administrator, does to
+//! what is ours.
 //!
-//! Each deed blocks the thread until it is over, and returns a number by which it shows that it happened.
+//! Each deed blocks the thread until it is over, and returns a number by which it shows that it
+//! happened.
 
 #![expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
 
@@ -16,8 +18,9 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// The time limit for new sessions to see a changed setting.
 const RELOAD_LIMIT: Duration = Duration::from_secs(10);
 
-/// Replaces the function that sends hints by one that fails as a full queue makes it fail, which takes 8 GB. A sequence
-/// counts the calls: a transaction that fails does not take its numbers back.
+/// Replaces the function that sends hints by one that fails as a full queue makes it fail, which
+/// takes 8 GB. A sequence counts the calls: a transaction that fails does not take its numbers
+/// back.
 const FULL_QUEUE: &str = "
 CREATE SCHEMA IF NOT EXISTS neighbour;
 CREATE SEQUENCE IF NOT EXISTS neighbour.refused MINVALUE 0 START 0;
@@ -76,7 +79,8 @@ fn letter(kind: Kind) -> char {
     }
 }
 
-/// Keeps a table locked, and changes a setting of it that it does not have; returns 1 if the lock was there.
+/// Keeps a table locked, and changes a setting of it that it does not have; returns 1 if the lock
+/// was there.
 pub(super) fn lock_table(server: &PostgresServer, table: &str, length: Duration) -> Result<u64> {
     let lock = format!(
         "LOCK TABLE stanchion.{table} IN ACCESS EXCLUSIVE MODE;
@@ -99,8 +103,8 @@ pub(super) fn keep_snapshot(server: &PostgresServer, length: Duration) -> Result
 /// The number that the transaction has seen.
 const SEEN: &str = "SELECT :seen";
 
-/// Keeps a transaction open: runs `first`, sees the number that `seen` selects, is idle for some time unless that is 0, and
-/// returns the number that `last` selects.
+/// Keeps a transaction open: runs `first`, sees the number that `seen` selects, is idle for some
+/// time unless that is 0, and returns the number that `last` selects.
 fn keep_open(server: &PostgresServer, first: &str, seen: &str, length: Duration, last: &str) -> Result<u64> {
     let pause = length.as_secs_f64();
     let script = format!(
@@ -117,7 +121,8 @@ fn keep_open(server: &PostgresServer, first: &str, seen: &str, length: Duration,
     number(&server.script(&script)?)
 }
 
-/// Has the queue of notifications full for some time; returns the number of hints that were refused.
+/// Has the queue of notifications full for some time; returns the number of hints that were
+/// refused.
 pub(super) fn refuse_hints(server: &PostgresServer, length: Duration) -> Result<u64> {
     let original = server.sql(TELL)?;
     let before = number(&server.script(FULL_QUEUE)?)?;
@@ -130,7 +135,8 @@ pub(super) fn refuse_hints(server: &PostgresServer, length: Duration) -> Result<
     Ok(after - before)
 }
 
-/// Makes the server take no writes for some time; returns the number of requests that it refused for that.
+/// Makes the server take no writes for some time; returns the number of requests that it refused
+/// for that.
 pub(super) fn switch_read_only(server: &PostgresServer, length: Duration) -> Result<u64> {
     let before = log_end(server)?;
     set_read_only(server, "SET default_transaction_read_only = on", "on")?;
@@ -152,8 +158,8 @@ fn set_read_only(server: &PostgresServer, change: &str, becomes: &str) -> Result
     Ok(())
 }
 
-/// Signals a random backend of ours `times` times, an active one if one is found within some 20 ms, with a `pause` in
-/// between. Returns the number of statements or backends that the signals ended.
+/// Signals a random backend of ours `times` times, an active one if one is found within some 20 ms,
+/// with a `pause` in between. Returns the number of statements or backends that the signals ended.
 pub(super) fn signal_backends(
     server: &PostgresServer,
     signal: Signal,

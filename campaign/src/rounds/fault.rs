@@ -40,7 +40,8 @@ pub enum Fault {
     WakeUpsDropped,
     /// Another client's scripts keep the server busy for 50 ms of each second.
     NeighbourScript,
-    /// The server's clock is 10 s ahead for a moment, and right again. Leases may end early; everything goes on.
+    /// The server's clock is 10 s ahead for a moment, and right again. Leases may end early;
+    /// everything goes on.
     ServerClockStep,
     /// A node of a cluster is stopped and resumed.
     NodeStall,

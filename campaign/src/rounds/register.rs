@@ -34,7 +34,8 @@ impl Register {
         options.read(true).write(true).create(true).truncate(false).open(path).map(Self)
     }
 
-    /// Writes with a token. Refuses a token smaller than the largest so far, and the same token from another ticket.
+    /// Writes with a token. Refuses a token smaller than the largest so far, and the same token
+    /// from another ticket.
     ///
     /// # Errors
     /// As reading and writing a file.

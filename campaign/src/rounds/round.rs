@@ -13,10 +13,12 @@ use super::work::Job;
 use super::{CampaignServer, Deployment, Fault, Work};
 use crate::history::{Bounds, History, Report};
 
-/// Wait after the last call until everything left has ended: a lease, its tombstone, and the contract's allowances.
+/// Wait after the last call until everything left has ended: a lease, its tombstone, and the
+/// contract's allowances.
 const SETTLE_TIME: Duration = Duration::from_millis(2_500);
 
-/// A lease with which a request's time limit is longer than ε, so that a delay is seen before the request fails.
+/// A lease with which a request's time limit is longer than ε, so that a delay is seen before the
+/// request fails.
 const LEASE_OF_BYSTANDERS: Duration = Duration::from_secs(2);
 
 /// A lease that is long enough to leave every request its full time limit.
@@ -57,7 +59,8 @@ pub struct Outcome {
 }
 
 impl Round {
-    /// Creates a round of 6 s with three workers and leases of 1 s, or 2 s where a fault concerns some names only.
+    /// Creates a round of 6 s with three workers and leases of 1 s, or 2 s where a fault concerns
+    /// some names only.
     #[must_use]
     pub fn new(fault: Fault, seed: u64, folder: PathBuf) -> Self {
         let ttl = if fault.spares_names() { LEASE_OF_BYSTANDERS } else { Duration::from_secs(1) };
@@ -72,8 +75,8 @@ impl Round {
         self
     }
 
-    /// Runs the round. Blocks the thread for its length and some seconds more. `program` returns the command that
-    /// starts a worker; [its arguments](Work::to_arguments) are added.
+    /// Runs the round. Blocks the thread for its length and some seconds more. `program` returns
+    /// the command that starts a worker; [its arguments](Work::to_arguments) are added.
     ///
     /// # Errors
     /// If a server, a process or a file fails. Violations are no error; they are in the report.
@@ -104,7 +107,8 @@ impl Round {
         format!("{}-{:016x}", self.fault, self.seed)
     }
 
-    /// Returns the number of its mutexes: one more where a fault of the first must spare the others.
+    /// Returns the number of its mutexes: one more where a fault of the first must spare the
+    /// others.
     pub(super) fn mutexes(&self) -> usize {
         if self.fault.spares_names() { 2 } else { 1 }
     }

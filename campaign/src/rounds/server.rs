@@ -27,7 +27,8 @@ const PRIMARIES: usize = 3;
 pub enum Deployment {
     /// Redis, with an append-only file that is flushed for each write.
     Redis,
-    /// Redis Cluster. Its nodes announce their own addresses, so that no proxy stands between them and the workers.
+    /// Redis Cluster. Its nodes announce their own addresses, so that no proxy stands between them
+    /// and the workers.
     RedisCluster,
     /// Postgres, mutexes in lease mode.
     Postgres,
@@ -89,8 +90,9 @@ impl Deployment {
         Fault::ALL.into_iter().filter(move |fault| self.has(*fault))
     }
 
-    /// Returns whether the contract calls a fault safe for this deployment. A fault by which the server ends sessions
-    /// is not safe for session mode: the server frees the sessions' locks at once.
+    /// Returns whether the contract calls a fault safe for this deployment. A fault by which the
+    /// server ends sessions is not safe for session mode: the server frees the sessions' locks at
+    /// once.
     #[must_use]
     pub fn is_safe(self, fault: Fault) -> bool {
         if fault == Fault::ServerClockStep {

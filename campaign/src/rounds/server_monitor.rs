@@ -1,8 +1,8 @@
 //! Notices when the server itself is slow.
 //!
-//! On a busy machine a call can be late although its own process got the processor: the server's processes wait for the
-//! processor and for the disk as well. A request that has nothing to do with the store's tables and connections shows
-//! that.
+//! On a busy machine a call can be late although its own process got the processor: the server's
+//! processes wait for the processor and for the disk as well. A request that has nothing to do with
+//! the store's tables and connections shows that.
 
 use std::io;
 use std::time::Duration;
@@ -33,8 +33,8 @@ pub(super) struct ServerMonitor {
 }
 
 impl ServerMonitor {
-    /// Starts a thread of its own. `tell` receives the end of each slow request and its length, in µs. If it fails, the
-    /// requests end.
+    /// Starts a thread of its own. `tell` receives the end of each slow request and its length, in
+    /// µs. If it fails, the requests end.
     pub(super) fn start(
         url: String,
         tell: impl Fn(u64, u64) -> io::Result<()> + Send + Sync + 'static,

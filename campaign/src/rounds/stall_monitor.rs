@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::history::clock;
 
-/// The monitor's sleep, and the lateness in µs above which a wake-up counts as a stall. The contract leaves smaller
-/// delays to scheduling anyway.
+/// The monitor's sleep, and the lateness in µs above which a wake-up counts as a stall. The
+/// contract leaves smaller delays to scheduling anyway.
 const SLEEP: Duration = Duration::from_millis(10);
 const LATE: u64 = 100_000;
 
@@ -30,7 +30,8 @@ struct Progress {
 }
 
 impl StallMonitor {
-    /// Starts the thread. `tell` receives the end of each stall and its length, in µs. If it fails, the thread ends.
+    /// Starts the thread. `tell` receives the end of each stall and its length, in µs. If it fails,
+    /// the thread ends.
     pub(crate) fn start(tell: impl FnMut(u64, u64) -> io::Result<()> + Send + 'static) -> Self {
         let progress = Arc::<Progress>::default();
         let shared = Arc::clone(&progress);

@@ -14,9 +14,9 @@ const NEMESIS: u32 = 0;
 
 /// The history of one mutex under an unsafe fault, and the [`Register`] that it guards.
 ///
-/// Each holder that [locks](Self::lock) counts as a process of its own. The history is [checked](Self::check) at the
-/// end: beliefs that overlap are reported as [admitted](Report::admitted), but tokens and writes must be in order all
-/// the same.
+/// Each holder that [locks](Self::lock) counts as a process of its own. The history is
+/// [checked](Self::check) at the end: beliefs that overlap are reported as
+/// [admitted](Report::admitted), but tokens and writes must be in order all the same.
 ///
 /// ```no_run
 /// # async fn two_holders(first: &dyn stanchion_core::Mutex, second: &dyn stanchion_core::Mutex)
@@ -129,7 +129,8 @@ impl Contender {
         self.held.ticket()
     }
 
-    /// Returns until when the holder believes that it holds, if nothing renews the hold; `None` without a lease.
+    /// Returns until when the holder believes that it holds, if nothing renews the hold; `None`
+    /// without a lease.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.held.deadline()

@@ -15,7 +15,8 @@ pub(crate) const CROWD: usize = 1_000;
 /// The job of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// Calls all kinds of objects again and again, until the nemesis sends [`STOP`] or its input ends.
+    /// Calls all kinds of objects again and again, until the nemesis sends [`STOP`] or its input
+    /// ends.
     Use,
     /// Calls one mutex from [`CROWD`] tasks, until the process is killed.
     Crowd,

@@ -17,10 +17,12 @@ use crate::history::{Recorder, What};
 const TASKS: usize = 3;
 
 impl Work {
-    /// Runs the job with a store that was connected to [`url`](Self::url), until the nemesis ends it.
+    /// Runs the job with a store that was connected to [`url`](Self::url), until the nemesis ends
+    /// it.
     ///
     /// # Errors
-    /// If the history cannot be written, an object cannot be created, or the free permits cannot be taken.
+    /// If the history cannot be written, an object cannot be created, or the free permits cannot be
+    /// taken.
     pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let recorder = Recorder::create(&self.folder, self.worker)?;
         let of_stalls = recorder.task();

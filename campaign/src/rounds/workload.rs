@@ -25,7 +25,8 @@ const SEMAPHORE: &str = "semaphore";
 const LIMITER: &str = "limiter";
 /// The pause after a failed call.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The time in which members join a wait group, and the equally long time after it in which they wait for it, in µs.
+/// The time in which members join a wait group, and the equally long time after it in which they
+/// wait for it, in µs.
 const PHASE: u64 = 700_000;
 /// The number of wait groups; they are used one after the other.
 const GROUPS: u64 = 8;
@@ -260,8 +261,8 @@ impl Workload {
         Ok(false)
     }
 
-    /// Takes all permits while no other worker runs, and checks that not one more can be taken (S4). Waiters that died
-    /// in the queue may delay the first call (C5).
+    /// Takes all permits while no other worker runs, and checks that not one more can be taken
+    /// (S4). Waiters that died in the queue may delay the first call (C5).
     pub(super) async fn drain(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let Some(semaphore) = &self.semaphore else { return Ok(()) };
         let began = clock::now();

@@ -1,5 +1,5 @@
-//! Elections of three processes whose leader is killed, stopped and cut off in turn: never do two act, and there is a new leader in
-//! time. `STANCHION_ELECTION_ROUNDS` says how many times each.
+//! Elections of three processes whose leader is killed, stopped and cut off in turn: never do two
+//! act, and there is a new leader in time. `STANCHION_ELECTION_ROUNDS` says how many times each.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,8 @@ use stanchion_testbed::faults::{Direction, Process, Proxy};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, RedisServer};
 
 const TTL: Duration = Duration::from_secs(2);
-/// Maximum time until the next leader acts. Nobody is told of the end of a session: who is next learns it by its poll (C14).
+/// Maximum time until the next leader acts. Nobody is told of the end of a session: who is next
+/// learns it by its poll (C14).
 const FOLLOWED: Duration = TTL.saturating_add(POLL_FLOOR).saturating_add(EPSILON);
 /// Time in which a leader that was overtaken would write again.
 const WATCHED: Duration = Duration::from_millis(300);
@@ -147,7 +148,8 @@ fn one_leads_whatever_happens_to_it(url: &str, ttl: &str) {
         }
         thread::sleep(WATCHED);
         let refused = served.read(|ledger| ledger.refused.clone());
-        // What a stopped process was about to send is sent when it goes on: the fence is there for that.
+        // What a stopped process was about to send is sent when it goes on: the fence is there for
+        // that.
         let most = usize::from(matches!(fault, Fault::Stop));
         assert!(
             refused.len() <= most && refused.iter().all(|label| *label == leader),

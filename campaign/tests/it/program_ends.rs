@@ -14,7 +14,8 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, 
 const PROGRAMS: usize = 50;
 /// Maximum time until the next process has the lock.
 const FREE: Duration = Duration::from_secs(1);
-/// Maximum time for which the drop of a store waits for its releases, where the program does not choose another.
+/// Maximum time for which the drop of a store waits for its releases, where the program does not
+/// choose another.
 const DRAIN: Duration = Duration::from_millis(250);
 
 static REDIS: LazyLock<RedisServer> = LazyLock::new(|| RedisServer::start(RedisOptions::default()).unwrap());

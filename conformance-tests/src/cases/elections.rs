@@ -18,7 +18,8 @@ use crate::support::{
 /// A pause after a term that is short beside every limit of these cases.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the leaders of an election do: each writes to a fenced value, and is counted while it leads.
+/// What the leaders of an election do: each writes to a fenced value, and is counted while it
+/// leads.
 #[derive(Debug, Default)]
 struct Post {
     leading: AtomicU64,

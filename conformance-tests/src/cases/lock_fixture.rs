@@ -1,4 +1,5 @@
-//! One interface for the three locks with one holder at a time: the clauses of the mutex hold for all of them (S8).
+//! One interface for the three locks with one holder at a time: the clauses of the mutex hold for
+//! all of them (S8).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,18 +69,20 @@ impl<'h> LockFixture<'h> {
         self.mode == MutexMode::Session && matches!(self.kind, LockKind::Mutex)
     }
 
-    /// Returns the lease of holds that ask for `asked`: sessions have one lease for all their holds.
+    /// Returns the lease of holds that ask for `asked`: sessions have one lease for all their
+    /// holds.
     pub(crate) fn lease(&self, asked: Duration) -> Duration {
         if self.is_kept_by_session() { self.h.ttl() } else { asked }
     }
 
-    /// Returns the time that a forced release may take: a session's process is asked before the session is ended.
+    /// Returns the time that a forced release may take: a session's process is asked before the
+    /// session is ended.
     pub(crate) fn forcing(&self) -> Duration {
         if self.is_kept_by_session() { FORCE_GRACE } else { Duration::ZERO }
     }
 
-    /// Returns whether `state` has exactly these holders. If another process's session holds the lock, its ticket may
-    /// be unknown.
+    /// Returns whether `state` has exactly these holders. If another process's session holds the
+    /// lock, its ticket may be unknown.
     pub(crate) fn tells(&self, state: &Inspection, holders: &[Ticket]) -> bool {
         let is_told = |(holder, expected): (&Holder, &Ticket)| {
             holder.ticket.map_or_else(|| self.is_kept_by_session(), |ticket| ticket == *expected)
@@ -87,7 +90,8 @@ impl<'h> LockFixture<'h> {
         state.holders.len() == holders.len() && state.holders.iter().zip(holders).all(is_told)
     }
 
-    /// Opens a handle of a client. Where a session keeps the lock, its lease is that of [`lease`](Self::lease).
+    /// Opens a handle of a client. Where a session keeps the lock, its lease is that of
+    /// [`lease`](Self::lease).
     pub(crate) fn open(&self, store: &Arc<dyn Store>, mut hold: HoldOptions) -> Lock {
         if self.is_kept_by_session() {
             hold.ttl = None;
@@ -140,7 +144,8 @@ impl Lock {
         }
     }
 
-    /// Tries once, and again as long as the store is not there to ask: then it has certainly not executed the request (C3).
+    /// Tries once, and again as long as the store is not there to ask: then it has certainly not
+    /// executed the request (C3).
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>> {
         let end = now() + UNAVAILABLE;
         loop {
@@ -241,7 +246,8 @@ impl Guard {
         self.renewed_deadline().expect("a lease that is not renewed has an end")
     }
 
-    /// Returns the deadline of a hold whose lease is renewed; `None` if the process itself keeps the hold.
+    /// Returns the deadline of a hold whose lease is renewed; `None` if the process itself keeps
+    /// the hold.
     pub(crate) fn renewed_deadline(&self) -> Option<Instant> {
         either!(self, guard => guard.deadline()).map(Instant::from_std)
     }

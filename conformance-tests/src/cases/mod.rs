@@ -1,13 +1,15 @@
 //! The cases, and the one list of them.
 //!
-//! A case is named after the clauses it asserts. It uses its own names, needs no other case, and waits only for events
-//! that the contract bounds. The group with the slowest case comes first in the alphabet: tests start in that order.
+//! A case is named after the clauses it asserts. It uses its own names, needs no other case, and
+//! waits only for events that the contract bounds. The group with the slowest case comes first in
+//! the alphabet: tests start in that order.
 //!
-//! The group `under_faults` shows behaviour that a caller of the traits cannot see without faults: retries after a lost
-//! reply (C2) and late copies (C4), with a store whose steps lose, double and delay requests. The rest is shown
-//! elsewhere, with fault tools or by the counters of a store: the number of connections and commands (C15), outages,
-//! crashes and the checks at connect (C17, C18, C22), clocks that jump (C7, L4), identical decisions of all stores
-//! (L3), and the outage policies (L10).
+//! The group `under_faults` shows behaviour that a caller of the traits cannot see without faults:
+//! retries after a lost reply (C2) and late copies (C4), with a store whose steps lose, double and
+//! delay requests. The rest is shown elsewhere, with fault tools or by the counters of a store: the
+//! number of connections and commands (C15), outages, crashes and the checks at connect (C17, C18,
+//! C22), clocks that jump (C7, L4), identical decisions of all stores (L3), and the outage policies
+//! (L10).
 
 mod all_kinds;
 mod bloom;
@@ -28,7 +30,8 @@ use std::sync::LazyLock;
 use crate::case::Case;
 use lock_fixture::LockKind;
 
-/// The one list of cases: groups, each a module of the generated tests, and the cases that run in each of them.
+/// The one list of cases: groups, each a module of the generated tests, and the cases that run in
+/// each of them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_case {

@@ -97,7 +97,8 @@ pub(crate) async fn c24_m5_only_the_last_guard_detaches(h: &dyn Harness) {
     mutex.attach(&detached).await.expect("attach").release().await.expect("release");
 }
 
-/// M3: a token is never below the store's time in microseconds, which is what makes it grow after data loss.
+/// M3: a token is never below the store's time in microseconds, which is what makes it grow after
+/// data loss.
 pub(crate) async fn c7_m3_a_first_token_is_the_stores_time(h: &dyn Harness) {
     const DAY: u64 = 86_400_000_000;
     let mutex = h.store().await.mutex(&unique("mutex"), MutexOptions::default()).expect("a mutex");

@@ -107,8 +107,9 @@ pub(crate) async fn c16_threads_and_tasks_have_one_queue(h: &dyn Harness) {
     assert_eq!(*order.lock().expect("a lock"), [1, 2, 3, 4, 5, 6]);
 }
 
-/// C28: on a plain thread, on one that a runtime lends, and inside of `block_in_place`, whatever the runtime does meanwhile. A
-/// task would stop the runtime that it waits for, so there the call says so.
+/// C28: on a plain thread, on one that a runtime lends, and inside of `block_in_place`, whatever
+/// the runtime does meanwhile. A task would stop the runtime that it waits for, so there the call
+/// says so.
 pub(crate) async fn c28_a_blocking_call_works_wherever_a_thread_may_block(h: &dyn Harness) {
     let (mutex, other) = both(h).await;
     let turn = |mutex: &Mutex| mutex.lock().and_then(blocking::MutexGuard::release);

@@ -1,7 +1,8 @@
-//! Retries and late copies of requests: the engine sends them only if a request or a reply was lost.
+//! Retries and late copies of requests: the engine sends them only if a request or a reply was
+//! lost.
 //!
-//! Each case orders faults for one client, and checks the result with another client without faults. In the last case,
-//! the faults are drawn at random.
+//! Each case orders faults for one client, and checks the result with another client without
+//! faults. In the last case, the faults are drawn at random.
 
 use std::future::Future;
 use std::pin::pin;
@@ -107,8 +108,8 @@ async fn becomes_free(mutex: &dyn Mutex) {
     .await;
 }
 
-/// Asserts that exactly this number of permits can be acquired: a store's count may differ from the holds that it
-/// lists.
+/// Asserts that exactly this number of permits can be acquired: a store's count may differ from the
+/// holds that it lists.
 async fn takes(semaphore: &dyn Semaphore, permits: u32, fault: Fault) {
     let taken = semaphore.try_acquire_many(permits).await.expect("a definite answer");
     let taken = taken.unwrap_or_else(|| panic!("{fault:?}: {permits} permits are not to be had"));
@@ -130,11 +131,12 @@ pub(crate) async fn c2_s7_a_retried_acquire_is_one_hold(h: &dyn Harness) {
     }
 }
 
-/// C2, C8: a holder whose retry was answered believes for a full lease after the retry, so no other caller is granted
-/// before that.
+/// C2, C8: a holder whose retry was answered believes for a full lease after the retry, so no other
+/// caller is granted before that.
 pub(crate) async fn c2_c8_a_retried_acquire_has_its_lease_anew(h: &dyn Harness) {
     const TTL: Duration = Duration::from_secs(3);
-    // The retry comes this much later: more than the margin between a holder's deadline and the end of its lease.
+    // The retry comes this much later: more than the margin between a holder's deadline and the end
+    // of its lease.
     let setup = FaultSetup::new(h, Faults::ordered().limit(TTL / 3)).await;
     let mutex = setup.mutex(&setup.faulty, unrenewed(TTL));
     let other = setup.mutex(&setup.other, HoldOptions::default());
@@ -158,7 +160,8 @@ pub(crate) async fn c3_c4_an_attempt_in_doubt_is_unknown_and_leaves_nothing(h: &
     }
 }
 
-/// C4: the cancel of a dropped acquisition leaves a tombstone, which refuses the request that it overtook.
+/// C4: the cancel of a dropped acquisition leaves a tombstone, which refuses the request that it
+/// overtook.
 pub(crate) async fn c4_a_late_copy_of_a_dropped_acquire_is_refused(h: &dyn Harness) {
     // Only the drop ends the first request.
     let setup = FaultSetup::new(h, Faults::ordered().limit(FAULTY_CALL)).await;
@@ -295,7 +298,8 @@ async fn round(semaphore: &dyn Semaphore, out: &AtomicU32) {
     }
 }
 
-/// S1, S4, S7: whatever is lost, doubled or late, never more permits are out than the limit, and all come back.
+/// S1, S4, S7: whatever is lost, doubled or late, never more permits are out than the limit, and
+/// all come back.
 pub(crate) async fn s1_s4_s7_permits_are_conserved(h: &dyn Harness) {
     const TTL: Duration = Duration::from_secs(6);
     let setup = FaultSetup::new(h, Faults::drawn()).await;

@@ -1,21 +1,24 @@
-//! Faults between a store's steps and its engine: lost, doubled, late or slow requests, lost replies, and lost or
-//! doubled wake-ups.
+//! Faults between a store's steps and its engine: lost, doubled, late or slow requests, lost
+//! replies, and lost or doubled wake-ups.
 //!
-//! Without faults, an engine never sends a request twice, so a test above the engine cannot show whether a step is
-//! idempotent by its ticket. [`wrap`] puts [`Faults`] around the steps that a store's builder passes to `with_steps`.
-//! The cases of the group `under_faults` order single faults, or draw them at random.
+//! Without faults, an engine never sends a request twice, so a test above the engine cannot show
+//! whether a step is idempotent by its ticket. [`wrap`] puts [`Faults`] around the steps that a
+//! store's builder passes to `with_steps`. The cases of the group `under_faults` order single
+//! faults, or draw them at random.
 //!
 //! # Time limits
-//! A lost request or reply ends with `Unknown` after the limit of the [`Faults`], or after a third of a lease in the
-//! request if that is less. A client library with a silent socket does the same. So a step without a limit
-//! by the engine does not hang. If the engine's limit is shorter, the engine ends the step first.
+//! A lost request or reply ends with `Unknown` after the limit of the [`Faults`], or after a third
+//! of a lease in the request if that is less. A client library with a silent socket does the same.
+//! So a step without a limit by the engine does not hang. If the engine's limit is shorter, the
+//! engine ends the step first.
 //!
 //! # Doubled and late requests
-//! A doubled request is executed twice in a row, and its caller gets the second answer. A release without a call is the
-//! exception: it gets the first answer, because its second one is an honest no. A late request gets the answer
-//! `Unknown`, and is executed long after: by [`Faults::deliver`], or between later requests if faults are drawn. An
-//! engine sends an operator's request (`resize`, `force`, `set_quota`, `reset`, `clear`) only once, so no faults are
-//! drawn for it.
+//! A doubled request is executed twice in a row, and its caller gets the second answer. A release
+//! without a call is the exception: it gets the first answer, because its second one is an honest
+//! no. A late request gets the answer `Unknown`, and is executed long after: by
+//! [`Faults::deliver`], or between later requests if faults are drawn. An engine sends an
+//! operator's request (`resize`, `force`, `set_quota`, `reset`, `clear`) only once, so no faults
+//! are drawn for it.
 
 mod draw;
 mod steps;
@@ -90,8 +93,8 @@ impl Faults {
         Self { limit: LIMIT, state: Mutex::default() }
     }
 
-    /// Creates faults that are drawn for one request in five. The seed is `STANCHION_SEED` or a new one. It is printed;
-    /// the test runner shows it if the case fails.
+    /// Creates faults that are drawn for one request in five. The seed is `STANCHION_SEED` or a new
+    /// one. It is printed; the test runner shows it if the case fails.
     #[must_use]
     pub fn drawn() -> Self {
         let draw = Draw::new();
@@ -110,7 +113,8 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Orders a fault for the next request of a kind. Further orders of the same kind apply to the requests after it.
+    /// Orders a fault for the next request of a kind. Further orders of the same kind apply to the
+    /// requests after it.
     pub fn order(&self, kind: RequestKind, fault: Fault) {
         self.state().orders.push((kind, fault));
     }
@@ -208,7 +212,8 @@ impl Faults {
     }
 }
 
-/// Puts faults between a store's engine and its steps: those of its callers and those of the engine itself.
+/// Puts faults between a store's engine and its steps: those of its callers and those of the engine
+/// itself.
 #[must_use]
 pub fn wrap(steps: EngineSteps, faults: &Arc<Faults>) -> EngineSteps {
     let EngineSteps { callers, own, wake } = steps;

@@ -24,7 +24,8 @@ impl FaultySteps {
     }
 }
 
-/// Returns the kind that faults are ordered for: that of the releases, if there are some, or of the first entry.
+/// Returns the kind that faults are ordered for: that of the releases, if there are some, or of the
+/// first entry.
 fn kind_of(batch: &[Request]) -> Option<RequestKind> {
     let mut kinds = batch.iter().map(Request::kind);
     let first = match kinds.next()? {

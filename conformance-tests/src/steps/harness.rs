@@ -26,15 +26,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// Creates a process with these steps. The source must deliver all hints that are sent from now on, whenever it is
-    /// asked: a source that must connect first has to be connected before this call.
+    /// Creates a process with these steps. The source must deliver all hints that are sent from now
+    /// on, whenever it is asked: a source that must connect first has to be connected before this
+    /// call.
     #[must_use]
     pub fn new(callers: Arc<dyn Steps>, own: Arc<dyn Steps>, wake: Arc<dyn WakeSource>) -> Self {
         Self { callers, own, wake, heard: Arc::default() }
     }
 
-    /// Creates a process of a store that may lack wait groups, limiters or a source of wake-ups. A case that needs a
-    /// missing part cannot be shown, and fails unless the call of its suite lists it.
+    /// Creates a process of a store that may lack wait groups, limiters or a source of wake-ups. A
+    /// case that needs a missing part cannot be shown, and fails unless the call of its suite lists
+    /// it.
     #[must_use]
     pub fn of(callers: Arc<dyn Steps>, own: Arc<dyn Steps>, wake: Option<Arc<dyn WakeSource>>) -> Self {
         let wake = wake.unwrap_or_else(|| Arc::new(NoWakeUps));
@@ -77,9 +79,9 @@ pub struct Tally {
 
 /// A lease store whose steps are under test, with a namespace that no other harness sees.
 ///
-/// Each case makes its own, like a [`Harness`](crate::Harness). Only [`process`](Self::process) is required. Each other
-/// method is a capability of the harness: a case that needs a missing capability fails, unless the call of its suite
-/// lists it with a reason.
+/// Each case makes its own, like a [`Harness`](crate::Harness). Only [`process`](Self::process) is
+/// required. Each other method is a capability of the harness: a case that needs a missing
+/// capability fails, unless the call of its suite lists it with a reason.
 #[async_trait]
 pub trait StepHarness: Send + Sync + 'static {
     /// Connects another process, with an identity and connections of its own.
@@ -88,7 +90,8 @@ pub trait StepHarness: Send + Sync + 'static {
     /// If the store cannot be reached, like all methods here.
     async fn process(&self) -> Process;
 
-    /// Connects a process whose idle names keep their fencing tokens for `tokens` and the rest for `state` ([C25]).
+    /// Connects a process whose idle names keep their fencing tokens for `tokens` and the rest for
+    /// `state` ([C25]).
     ///
     /// [C25]: stanchion_core::contract#c25
     async fn forgetful_process(&self, tokens: Duration, state: Duration) -> Process {
@@ -101,26 +104,28 @@ pub trait StepHarness: Send + Sync + 'static {
         lacks("a second namespace")
     }
 
-    /// Starts a private server, whose data survive a kill, and returns a harness on it together with the server.
+    /// Starts a private server, whose data survive a kill, and returns a harness on it together
+    /// with the server.
     async fn alone(&self) -> (Box<dyn StepHarness>, Box<dyn Outages>) {
         lacks("a server that can be stopped and started again")
     }
 
-    /// Blocks all other steps on an object's record for `time`: by a transaction that has locked it, or by keeping the
-    /// server busy. It is called on a harness with a private server ([`alone`](Self::alone)), for an object that is in
-    /// use.
+    /// Blocks all other steps on an object's record for `time`: by a transaction that has locked
+    /// it, or by keeping the server busy. It is called on a harness with a private server
+    /// ([`alone`](Self::alone)), for an object that is in use.
     async fn keep_busy(&self, object: &Object, time: Duration) {
         let _ = (object, time);
         lacks("a way to keep a record busy")
     }
 
-    /// Makes the store forget everything it keeps in the namespace, as after a crash without persistence.
+    /// Makes the store forget everything it keeps in the namespace, as after a crash without
+    /// persistence.
     async fn lose_data(&self) {
         lacks("a way to lose data")
     }
 
-    /// Returns the number of names with any state in the store, apart from hints. Records that only wait to be swept do
-    /// not count.
+    /// Returns the number of names with any state in the store, apart from hints. Records that only
+    /// wait to be swept do not count.
     async fn records(&self) -> usize {
         lacks("a count of records")
     }

@@ -1,9 +1,10 @@
-//! Tests of the steps of a lease store: queue order, idempotence by ticket, tombstones, leases, wait
-//! groups, and limiters to the microsecond.
+//! Tests of the steps of a lease store: queue order, idempotence by ticket, tombstones, leases,
+//! wait groups, and limiters to the microsecond.
 //!
-//! The suite for stores runs above the engine, which retries, waits and repairs. Here a case is the only caller of the
-//! steps: it sees their answers, and can send requests that an engine sends only after a fault. A store provides a
-//! [`StepHarness`], and runs one suite for each group of requests that it knows:
+//! The suite for stores runs above the engine, which retries, waits and repairs. Here a case is the
+//! only caller of the steps: it sees their answers, and can send requests that an engine sends only
+//! after a fault. A store provides a [`StepHarness`], and runs one suite for each group of requests
+//! that it knows:
 //!
 //! | suite | for a store with |
 //! | --- | --- |
@@ -14,8 +15,8 @@
 //! | [`step_suite!`](crate::step_suite!) | all four |
 //! | [`clock_suite!`](crate::clock_suite!) | limiters, and a [`ClockHarness`] that sets their clock |
 //!
-//! Each suite takes a list of known [gaps](crate::gaps), like the suite for stores. A store's own tests may use
-//! [`drive`], too.
+//! Each suite takes a list of known [gaps](crate::gaps), like the suite for stores. A store's own
+//! tests may use [`drive`], too.
 
 mod calls;
 mod cases;

@@ -112,9 +112,10 @@ fn judged(path: &str, limit: Duration, run: Making<()>) -> Verdict {
 
 /// Makes one `#[test]` for each case about steps, so that no lease store can leave one out.
 ///
-/// The argument is an expression for a [`StepHarness`](crate::steps::StepHarness); it may await, and is evaluated again
-/// for each case, on the runtime of that case. Known [gaps](crate::gaps) follow it, each with its reason: a case or a
-/// whole group that the store does not support or its harness cannot show. One more test checks that list.
+/// The argument is an expression for a [`StepHarness`](crate::steps::StepHarness); it may await,
+/// and is evaluated again for each case, on the runtime of that case. Known [gaps](crate::gaps)
+/// follow it, each with its reason: a case or a whole group that the store does not support or its
+/// harness cannot show. One more test checks that list.
 ///
 /// ```ignore
 /// stanchion_conformance::step_suite!(MySteps::start().await);
@@ -160,7 +161,8 @@ macro_rules! limit_step_suite {
     };
 }
 
-/// The part of [`step_suite!`](crate::step_suite!) that needs `ListSteps` beside the steps of all four primitives.
+/// The part of [`step_suite!`](crate::step_suite!) that needs `ListSteps` beside the steps of all
+/// four primitives.
 #[macro_export]
 macro_rules! list_step_suite {
     ($($call:tt)+) => {

@@ -1,8 +1,9 @@
-//! The suite over the blocking face of a store: every call of a case is made by a thread of its own, as a program without a
-//! runtime makes it.
+//! The suite over the blocking face of a store: every call of a case is made by a thread of its
+//! own, as a program without a runtime makes it.
 //!
-//! A thread cannot be dropped: where a case drops a future, the thread goes on, and what it gets is given up then. Cases about
-//! dropped futures are gaps of this face ([C4](stanchion_core::contract#c4)).
+//! A thread cannot be dropped: where a case drops a future, the thread goes on, and what it gets is
+//! given up then. Cases about dropped futures are gaps of this face
+//! ([C4](stanchion_core::contract#c4)).
 
 mod hold;
 mod objects;
@@ -45,6 +46,10 @@ impl<H: Harness> Harness for BlockingFace<H> {
         self.0.forgetful_store(retention).await.map(Self::over)
     }
 
+    async fn pass(&self, time: Duration) -> bool {
+        self.0.pass(time).await
+    }
+
     async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
         self.0.faulty_store(faults).await.map(Self::over)
     }
@@ -76,8 +81,8 @@ async fn on_thread<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 
     answered.await.expect("the thread of a call has panicked")
 }
 
-/// Makes one `#[test]` for each case, as [`suite!`](crate::suite!), over the blocking face of the harness's stores. The gaps of that
-/// face are listed here; those of the store follow the harness.
+/// Makes one `#[test]` for each case, as [`suite!`](crate::suite!), over the blocking face of the
+/// harness's stores. The gaps of that face are listed here; those of the store follow the harness.
 #[macro_export]
 macro_rules! blocking_suite {
     ($harness:expr $(, gaps { $($gaps:tt)* })? $(,)?) => {

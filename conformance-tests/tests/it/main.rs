@@ -1,5 +1,5 @@
-//! Tests of the cases under faults: they pass on a model of a store, and each breach of the steps' rules fails the case
-//! that is named for it.
+//! Tests of the cases under faults: they pass on a model of a store, and each breach of the steps'
+//! rules fails the case that is named for it.
 
 #![allow(unexpected_cfgs, reason = "the model is core's, whose feature decides whether it has Bloom filters")]
 

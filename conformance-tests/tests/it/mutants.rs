@@ -17,7 +17,8 @@ use stanchion_core::{
 use crate::breach::{Breach, Client};
 use crate::model::Model;
 
-/// Time limit of a case: long enough for every case here, and short for a case that a breach blocks.
+/// Time limit of a case: long enough for every case here, and short for a case that a breach
+/// blocks.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The model as a store.

@@ -14,8 +14,9 @@ use super::{Instant, is_real, now};
 /// A time that is so far away need not be met to the millisecond.
 const FAR: Duration = Duration::from_secs(1);
 
-/// A time to be woken at, which may change. It needs no runtime; where the runtime that polls it has a clock of its own, as a
-/// test with paused time has, it goes by that. Nothing is made before the first use.
+/// A time to be woken at, which may change. It needs no runtime; where the runtime that polls it
+/// has a clock of its own, as a test with paused time has, it goes by that. Nothing is made before
+/// the first use.
 #[derive(Debug, Default)]
 pub struct Alarm(Option<Timer>);
 

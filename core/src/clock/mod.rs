@@ -32,7 +32,8 @@ pub fn real() -> Instant {
     Instant::from_std(monotonic())
 }
 
-/// Returns whether the clock of the runtime that calls, if there is one, is the monotonic clock: it was never paused.
+/// Returns whether the clock of the runtime that calls, if there is one, is the monotonic clock: it
+/// was never paused.
 #[must_use]
 pub fn is_real() -> bool {
     let before = monotonic();
@@ -40,7 +41,8 @@ pub fn is_real() -> bool {
     before <= now && now <= monotonic()
 }
 
-/// Returns the wall clock, in µs since 1970. Only a store whose clock is that of this process may use it ([C7]).
+/// Returns the wall clock, in µs since 1970. Only a store whose clock is that of this process may
+/// use it ([C7]).
 ///
 /// [C7]: crate::contract#c7
 #[must_use]
@@ -50,7 +52,8 @@ pub fn wall_micros() -> u64 {
     micros(since_epoch)
 }
 
-/// Returns the whole microseconds of a duration, rounded down; the largest number if there are more.
+/// Returns the whole microseconds of a duration, rounded down; the largest number if there are
+/// more.
 #[must_use]
 pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)

@@ -10,8 +10,8 @@ use slab::Slab;
 
 use super::monotonic;
 
-/// Times that are far away are rounded up to a multiple of this. Most are time limits that are never reached: many of them share
-/// a place in the queue.
+/// Times that are far away are rounded up to a multiple of this. Most are time limits that are
+/// never reached: many of them share a place in the queue.
 const COARSE: Duration = Duration::from_millis(4);
 
 /// All wake-ups of the process.
@@ -53,7 +53,8 @@ impl Timers {
                     let due = first.remove();
                     drop(queue);
                     for (_, (_, waker)) in due {
-                        // Whatever it wakes is not this thread's: a panic of it must not end the others' times.
+                        // Whatever it wakes is not this thread's: a panic of it must not end the
+                        // others' times.
                         drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
                     }
                     queue = self.queue();
@@ -69,7 +70,8 @@ impl Timers {
     }
 }
 
-/// A wake-up at a time of the monotonic clock, withdrawn when dropped. It may come late, never early.
+/// A wake-up at a time of the monotonic clock, withdrawn when dropped. It may come late, never
+/// early.
 #[derive(Debug)]
 pub struct WakeUp {
     at: Instant,

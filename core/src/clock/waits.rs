@@ -1,5 +1,5 @@
-//! Waits that go by the caller's clock and need no runtime: they may be polled by one runtime and then by another, also when the
-//! first has ended.
+//! Waits that go by the caller's clock and need no runtime: they may be polled by one runtime and
+//! then by another, also when the first has ended.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

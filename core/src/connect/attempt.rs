@@ -101,8 +101,8 @@ fn ended() -> Error {
 impl<T: Send + 'static> Attempts<T> {
     /// Returns the connection that `find` finds, or else waits for the one attempt of the runtime,
     /// which all of its callers share; `connect` begins it if none is under way, and puts its
-    /// connection where `find` finds it. If an attempt of another caller fails, one more is made: it
-    /// may have begun long ago, under other conditions.
+    /// connection where `find` finds it. If an attempt of another caller fails, one more is made:
+    /// it may have begun long ago, under other conditions.
     ///
     /// # Errors
     /// That of the attempt; `Unavailable` outside a runtime, or if [`end`](Self::end) ended it.
@@ -170,7 +170,8 @@ impl<T: Send + 'static> Attempts<T> {
         (made.unwrap_or_else(|| Err(ended())), was_left)
     }
 
-    /// Takes what was made while no caller waited. Errors are left out: they may not apply any more.
+    /// Takes what was made while no caller waited. Errors are left out: they may not apply any
+    /// more.
     pub fn take_made(&self) -> Vec<T> {
         let mut made = Vec::new();
         self.all().retain(|Attempt { outcome, .. }| {

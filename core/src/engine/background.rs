@@ -1,4 +1,5 @@
-//! What the engine's thread works with, and the hook that puts something between a store's steps and its engine.
+//! What the engine's thread works with, and the hook that puts something between a store's steps
+//! and its engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,17 +19,21 @@ pub struct Background {
     pub wake: Option<Arc<dyn WakeSource>>,
     /// Work of the backend's own.
     pub chores: Vec<Arc<dyn Chore>>,
-    /// The namespace that the steps work in, for the text of detached holds; empty on a store without namespaces.
+    /// The namespace that the steps work in, for the text of detached holds; empty on a store
+    /// without namespaces.
     pub namespace: Arc<str>,
-    /// The engine's thread, if the store was connected on it, or if it is that of other engines of the store; otherwise the
-    /// engine starts one.
+    /// The engine's thread, if the store was connected on it, or if it is that of other engines of
+    /// the store; otherwise the engine starts one.
     pub thread: Option<Arc<EngineThread>>,
-    /// Whether a lane of these steps leads to the same server as that lane of the thread's other engines.
+    /// Whether a lane of these steps leads to the same server as that lane of the thread's other
+    /// engines.
     pub shares_servers: bool,
-    /// Maximum time for which the drop of the last thing of the store blocks its thread, until everything queued is sent
-    /// ([C12](crate::contract#c12)); zero does not wait. The default of the networked stores is [`DRAIN`](Self::DRAIN).
+    /// Maximum time for which the drop of the last thing of the store blocks its thread, until
+    /// everything queued is sent ([C12](crate::contract#c12)); zero does not wait. The default of
+    /// the networked stores is [`DRAIN`](Self::DRAIN).
     pub drain: Duration,
-    /// A call that waited for a hold that long or longer is told at `info`. The default is [`SLOW_WAIT`].
+    /// A call that waited for a hold that long or longer is told at `info`. The default is
+    /// [`SLOW_WAIT`].
     pub slow_wait: Duration,
 }
 
@@ -36,7 +41,8 @@ impl Background {
     /// The default of `drain`: 250 ms.
     pub const DRAIN: Duration = Duration::from_millis(250);
 
-    /// The engine's own steps, without anything else: no wake-ups, no chores, no namespaces, and the defaults of the times.
+    /// The engine's own steps, without anything else: no wake-ups, no chores, no namespaces, and
+    /// the defaults of the times.
     #[must_use]
     pub fn new(steps: Arc<dyn Steps>) -> Self {
         let (wake, chores, namespace) = (None, Vec::new(), Arc::from(""));
@@ -62,8 +68,8 @@ pub struct EngineSteps {
     pub wake: Option<Arc<dyn WakeSource>>,
 }
 
-/// Replaces the steps of a store by others around them, for example to count, delay, lose or double requests. A store
-/// without a wrap calls its steps directly.
+/// Replaces the steps of a store by others around them, for example to count, delay, lose or double
+/// requests. A store without a wrap calls its steps directly.
 #[derive(Clone)]
 pub struct StepsWrap(Arc<dyn Fn(EngineSteps) -> EngineSteps + Send + Sync>);
 

@@ -1,9 +1,10 @@
-//! The steps of a store, each batch with a time limit (C17), in parts where it had no answer in time, and with its panics
-//! contained (C27).
+//! The steps of a store, each batch with a time limit (C17), in parts where it had no answer in
+//! time, and with its panics contained (C27).
 //!
-//! The engine calls a store only through these. A request without an answer in time is answered as unknown. A store that panics
-//! has broken off between two changes of its own state, so that nothing it says can be relied on: the store object is closed,
-//! which loses its guards and ends all waiting, and every later call says why.
+//! The engine calls a store only through these. A request without an answer in time is answered as
+//! unknown. A store that panics has broken off between two changes of its own state, so that
+//! nothing it says can be relied on: the store object is closed, which loses its guards and ends
+//! all waiting, and every later call says why.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +28,8 @@ use crate::{Error, ErrorKind, Result, Ticket};
 /// Extra time after a store's own time limit, before the engine ends a request.
 pub(crate) const REQUEST_GRACE: Duration = Duration::from_millis(50);
 
-/// What all steps of one store object share: whether one of them has panicked, and whether the store answers.
+/// What all steps of one store object share: whether one of them has panicked, and whether the
+/// store answers.
 #[derive(Debug)]
 pub(crate) struct Containment {
     /// The first step that panicked.
@@ -102,7 +104,8 @@ impl Containment {
         Arc::new(Contained { inner: steps, containment: Arc::clone(self) })
     }
 
-    /// Puts the containment around a source of wake-ups. It has no time limit: a wait for hints is no request.
+    /// Puts the containment around a source of wake-ups. It has no time limit: a wait for hints is
+    /// no request.
     pub(crate) fn around_wake(self: &Arc<Self>, wake: Arc<dyn WakeSource>) -> Arc<dyn WakeSource> {
         Arc::new(Contained { inner: wake, containment: Arc::clone(self) })
     }

@@ -7,8 +7,8 @@ use crate::clock::now;
 use crate::spi::{List, StepsExt};
 use crate::{Cursor, Error, ErrorKind, ListOptions, ListPage, Result};
 
-/// Time after which a page ends with the names that were found so far, so that a caller gets its first names soon on a server with
-/// many keys of others.
+/// Time after which a page ends with the names that were found so far, so that a caller gets its
+/// first names soon on a server with many keys of others.
 const PAGE_TIME: Duration = Duration::from_millis(100);
 
 impl Engine {

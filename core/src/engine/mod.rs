@@ -1,10 +1,12 @@
 //! The engine: waiting, renewal, release and retry, written once for all lease stores.
 //!
-//! A backend provides its [`steps`](crate::spi) twice, over a connection for the callers and over one for the engine, and a
-//! source of wake-ups. [`Engine`] makes mutexes, semaphores, wait groups, limiters and Bloom filters of them. Callers' steps
-//! run on the callers' runtime; where there are several, on one of them and on the engine's own. Renewals, releases queued by
-//! `Drop`, polls and wake-ups run on the engine's own thread, so that neither a blocked worker nor the end of the caller's
-//! runtime stops them. The namespaces of a store object have an engine each, and one thread.
+//! A backend provides its [`steps`](crate::spi) twice, over a connection for the callers and over
+//! one for the engine, and a source of wake-ups. [`Engine`] makes mutexes, semaphores, wait groups,
+//! limiters and Bloom filters of them. Callers' steps run on the callers' runtime; where there are
+//! several, on one of them and on the engine's own. Renewals, releases queued by `Drop`, polls and
+//! wake-ups run on the engine's own thread, so that neither a blocked worker nor the end of the
+//! caller's runtime stops them. The namespaces of a store object have an engine each, and one
+//! thread.
 //!
 //! | module | does |
 //! | --- | --- |
@@ -66,8 +68,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time for which a drop may block its thread.
 const MAXIMUM_DRAIN: Duration = Duration::from_secs(60);
 
-/// The engine of one namespace of a store object. Clones share it. It ends after the last releases, once the last clone,
-/// handle and guard is dropped, and its thread with the last of its engines.
+/// The engine of one namespace of a store object. Clones share it. It ends after the last releases,
+/// once the last clone, handle and guard is dropped, and its thread with the last of its engines.
 #[derive(Clone, Debug)]
 pub struct Engine {
     handle: Arc<EngineHandle>,
@@ -99,8 +101,8 @@ impl Engine {
     /// `callers` are the steps over the callers' connection.
     ///
     /// # Errors
-    /// `Unavailable` if the system has no thread to give; `InvalidArgument` for a `drain` above 1 min, or a time limit of
-    /// requests that is not 1 ms to 1 h.
+    /// `Unavailable` if the system has no thread to give; `InvalidArgument` for a `drain` above 1
+    /// min, or a time limit of requests that is not 1 ms to 1 h.
     pub fn start(capabilities: Capabilities, callers: Arc<dyn Steps>, own: Background) -> Result<Self> {
         check_times(callers.request_timeout(), &[])?;
         check_times(own.steps.request_timeout(), &[])?;
@@ -143,8 +145,8 @@ impl Engine {
         self.mutex_for(Purpose::Guard, name, options)
     }
 
-    /// Returns a mutex whose holds are for that purpose, without I/O. A backend that locks mutexes in its users' transactions
-    /// asks for its turns by this.
+    /// Returns a mutex whose holds are for that purpose, without I/O. A backend that locks mutexes
+    /// in its users' transactions asks for its turns by this.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
@@ -270,7 +272,8 @@ impl Engine {
         self.drained("close").await
     }
 
-    /// Sends everything queued, and leaves the store open: see [`Store::drain`](crate::Store::drain).
+    /// Sends everything queued, and leaves the store open: see
+    /// [`Store::drain`](crate::Store::drain).
     ///
     /// # Errors
     /// `Timeout` if the store did not take all releases within 5 s.
@@ -279,7 +282,8 @@ impl Engine {
         self.drained("drain").await
     }
 
-    /// As [`drain`](Self::drain), blocking the thread for `timeout` at most. On the engine's own thread it does nothing.
+    /// As [`drain`](Self::drain), blocking the thread for `timeout` at most. On the engine's own
+    /// thread it does nothing.
     ///
     /// # Errors
     /// `Timeout` if the store did not take all releases within that time.
@@ -308,8 +312,9 @@ impl Engine {
         self.handle.shared.check_open().map_err(|error| self.context(operation, "", error))
     }
 
-    /// Does some work over the connections that the engine's runtime has, whatever runtime polls it: for calls that must not
-    /// wait for a connection that the user has in his hands. The work ends when it is dropped.
+    /// Does some work over the connections that the engine's runtime has, whatever runtime polls
+    /// it: for calls that must not wait for a connection that the user has in his hands. The work
+    /// ends when it is dropped.
     pub async fn on_own_connections<T>(&self, work: impl Future<Output = T>) -> T {
         self.handle.shared.by_engine(work).await
     }

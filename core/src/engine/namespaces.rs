@@ -30,11 +30,13 @@ pub struct Begun<T> {
     pub capabilities: Capabilities,
     /// The steps over the callers' connection.
     pub callers: Arc<dyn Steps>,
-    /// What the engine's thread works with. It gets the name, the thread and the times of the [`Namespaces`].
+    /// What the engine's thread works with. It gets the name, the thread and the times of the
+    /// [`Namespaces`].
     pub own: Background,
 }
 
-/// The engines of a store object, each with what the backend keeps of its namespace. It keeps no engine alive.
+/// The engines of a store object, each with what the backend keeps of its namespace. It keeps no
+/// engine alive.
 #[derive(Debug)]
 pub struct Namespaces<T> {
     thread: Arc<EngineThread>,
@@ -45,7 +47,8 @@ pub struct Namespaces<T> {
 }
 
 impl<T: Clone> Namespaces<T> {
-    /// Makes a store object's namespaces, of which none is open yet. `drain` and `slow_wait` are those of each [`Background`].
+    /// Makes a store object's namespaces, of which none is open yet. `drain` and `slow_wait` are
+    /// those of each [`Background`].
     #[must_use]
     pub fn new(
         thread: Arc<EngineThread>,
@@ -56,11 +59,12 @@ impl<T: Clone> Namespaces<T> {
         Self { thread, drain, slow_wait, wrap, open: Mutex::default() }
     }
 
-    /// Returns a namespace. Unless it is open, `opening` runs on the engines' thread, and what it returns is begun. `engine` is any
-    /// of the store object's.
+    /// Returns a namespace. Unless it is open, `opening` runs on the engines' thread, and what it
+    /// returns is begun. `engine` is any of the store object's.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad name; `Closed` if `engine` is; those of `opening`; as [`Engine::start`].
+    /// `InvalidArgument` for a bad name; `Closed` if `engine` is; those of `opening`; as
+    /// [`Engine::start`].
     pub async fn open(
         &self,
         engine: &Engine,

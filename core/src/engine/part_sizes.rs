@@ -1,8 +1,9 @@
-//! A request of several entries that had no answer in time is sent again only in smaller parts (C27).
+//! A request of several entries that had no answer in time is sent again only in smaller parts
+//! (C27).
 //!
-//! One of its entries may be why: somebody else has locked its row, or it is too much work. So the next requests of the same
-//! lane leave in parts, side by side, and after a second failure in single entries. Requests are whole again once none
-//! has outlasted its limit for a while.
+//! One of its entries may be why: somebody else has locked its row, or it is too much work. So the
+//! next requests of the same lane leave in parts, side by side, and after a second failure in
+//! single entries. Requests are whole again once none has outlasted its limit for a while.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

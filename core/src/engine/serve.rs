@@ -1,4 +1,5 @@
-//! What the engine's thread does: renewals, releases, polls and wake-ups continue whatever the caller's runtime does (C12, C13).
+//! What the engine's thread does: renewals, releases, polls and wake-ups continue whatever the
+//! caller's runtime does (C12, C13).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use crate::runtime::thread::EngineThread;
 use crate::spi::{Reports, Steps, WakeSource};
 use crate::sync::caught;
 
-/// Maximum time for the last releases once the last user of the engine has gone, if that did not wait for longer.
+/// Maximum time for the last releases once the last user of the engine has gone, if that did not
+/// wait for longer.
 const LAST_DRAIN: Duration = Duration::from_secs(2);
 
 /// Gives a thread an engine. It ends when [`Shared::stop`] was called and the outbox is drained.

@@ -24,8 +24,8 @@ use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Capabilities, Error, ErrorKind, Result, Ticket, Ttl};
 
-/// Minimum time for which a refund is tried, and the extra time after the reservation is ready: clocks run at different
-/// speeds.
+/// Minimum time for which a refund is tried, and the extra time after the reservation is ready:
+/// clocks run at different speeds.
 const REFUND_TIME: Duration = Duration::from_secs(60);
 
 /// Keeps the engine alive: every handle and guard has a clone.
@@ -34,7 +34,8 @@ pub(crate) struct EngineHandle {
     pub(crate) shared: Arc<Shared>,
     /// `None` in tests that drive the engine themselves.
     pub(crate) thread: Option<Arc<EngineThread>>,
-    /// Maximum time for which the drop of the last thing of the store waits until everything queued is sent (C12).
+    /// Maximum time for which the drop of the last thing of the store waits until everything queued
+    /// is sent (C12).
     pub(crate) drain: Duration,
     /// A wait that took that long or longer is told at `info`.
     pub(crate) slow_wait: Duration,
@@ -85,7 +86,8 @@ pub(crate) struct Shared {
     thread: OnceLock<ThreadId>,
 }
 
-/// Shows nothing behind a lock: what is printed neither grows with the holds and waiters, nor are they kept from their callers meanwhile.
+/// Shows nothing behind a lock: what is printed neither grows with the holds and waiters, nor are
+/// they kept from their callers meanwhile.
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (store, namespace) = (self.capabilities.store, &self.namespace);
@@ -125,8 +127,9 @@ impl Shared {
         self.capabilities.store
     }
 
-    /// Returns whether this process is a forked child of the one that opened the store (C1). Its copy of the state may be
-    /// locked for ever, and its sockets are its parent's: it must not use either. Asked before any lock is taken.
+    /// Returns whether this process is a forked child of the one that opened the store (C1). Its
+    /// copy of the state may be locked for ever, and its sockets are its parent's: it must not use
+    /// either. Asked before any lock is taken.
     pub(crate) fn is_forked(&self) -> bool {
         self.call_runtime.is_forked()
     }
@@ -149,8 +152,8 @@ impl Shared {
         if self.closed.load(Ordering::Acquire) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// Returns the time until which a request that is sent now is to be answered: the request timeout, or a third of the lease if
-    /// that is less (C17).
+    /// Returns the time until which a request that is sent now is to be answered: the request
+    /// timeout, or a third of the lease if that is less (C17).
     pub(crate) fn request_end(&self, lease: Option<Ttl>) -> Instant {
         let limit = self.steps.request_timeout();
         now() + lease.map_or(limit, |lease| lease.request_limit(limit))
@@ -172,22 +175,23 @@ impl Shared {
         self.outbox.push(release, now().checked_add(lasting.get()));
     }
 
-    /// Queues the cancel of an acquisition that can have a place in the queue. It is retried without end: a place lasts as long
-    /// as its process lives.
+    /// Queues the cancel of an acquisition that can have a place in the queue. It is retried
+    /// without end: a place lasts as long as its process lives.
     pub(crate) fn send_cancel(&self, object: &Object, ticket: Ticket, lease: Ttl) {
         let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
         self.outbox.push(cancel, None);
     }
 
-    /// Queues the cancel of an acquisition that cannot have a place. Its lease ends what the cancel would end.
+    /// Queues the cancel of an acquisition that cannot have a place. Its lease ends what the cancel
+    /// would end.
     pub(crate) fn send_cancel_of_hold(&self, object: &Object, ticket: Ticket, lease: Ttl) {
         let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
         let give_up = now().checked_add(cancel.lease.get());
         self.outbox.push(cancel, give_up);
     }
 
-    /// Queues the refund of a reservation that is ready at `ready_at` at the latest; `None` is beyond the clock's range. Until
-    /// then the reservation's cost delays other callers.
+    /// Queues the refund of a reservation that is ready at `ready_at` at the latest; `None` is
+    /// beyond the clock's range. Until then the reservation's cost delays other callers.
     pub(crate) fn send_refund(&self, object: &Object, ticket: Ticket, ready_at: Option<Instant>) {
         let give_up = ready_at.and_then(|ready_at| ready_at.max(now()).checked_add(REFUND_TIME));
         self.outbox.push(Refund { object: object.clone(), ticket }, give_up);
@@ -198,7 +202,8 @@ impl Shared {
         self.outbox.is_full(|| self.steps.lane(&Poll { object: object.clone() }.into()).server)
     }
 
-    /// Refuses new calls, tells live guards that they are lost, and queues the release of what they held (C12).
+    /// Refuses new calls, tells live guards that they are lost, and queues the release of what they
+    /// held (C12).
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // Everybody is told before anything is queued.

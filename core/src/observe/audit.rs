@@ -20,8 +20,8 @@ pub struct ForcedRelease<'a> {
 }
 
 impl ForcedRelease<'_> {
-    /// Records how the call ended: at `warn` if it ended holds or may have, at `info` if there were none. A call that was certainly
-    /// not executed leaves no record.
+    /// Records how the call ended: at `warn` if it ended holds or may have, at `info` if there were
+    /// none. A call that was certainly not executed leaves no record.
     pub fn record(&self, freed: &Result<u64>) {
         let Self { store, namespace, operation, name, by, .. } = *self;
         let ticket = self.ticket.map(tracing::field::display);

@@ -99,7 +99,8 @@ impl Outages {
 }
 
 impl Availability {
-    /// `is_shared` if all engines ask the same servers: then an answer to one of them is one to all.
+    /// `is_shared` if all engines ask the same servers: then an answer to one of them is one to
+    /// all.
     pub(crate) fn new(outages: Arc<Outages>, is_shared: bool) -> Self {
         Self { servers: if is_shared { Arc::clone(&outages.servers) } else { servers() }, outages }
     }
@@ -133,7 +134,8 @@ impl Availability {
         }
     }
 
-    /// Notes that no answer came. Another request's answer since it was sent says that the store is there.
+    /// Notes that no answer came. Another request's answer since it was sent says that the store is
+    /// there.
     pub(crate) fn failed(&self, request: Request, error: &Error) {
         let server = &self.servers[request.server];
         if server.answers.load(Ordering::Relaxed) != request.answers {

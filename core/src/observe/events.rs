@@ -1,4 +1,5 @@
-//! What the events of all stores have in common, for `tracing`. The guide's page about logs and traces lists events and fields.
+//! What the events of all stores have in common, for `tracing`. The guide's page about logs and
+//! traces lists events and fields.
 
 use std::time::Duration;
 
@@ -61,8 +62,8 @@ pub struct EndedWait<'a> {
 }
 
 impl EndedWait<'_> {
-    /// Records the wait: at `info` if it took `slow_wait` or longer, at `debug` otherwise. Not to be called under a lock: a subscriber
-    /// may do anything.
+    /// Records the wait: at `info` if it took `slow_wait` or longer, at `debug` otherwise. Not to
+    /// be called under a lock: a subscriber may do anything.
     pub fn record(&self, slow_wait: Duration) {
         let Self { store, namespace, kind, name, operation, waited, outcome } = *self;
         let (kind, waited) = (kind.as_str(), waited.as_secs_f64());
@@ -123,7 +124,8 @@ pub struct LostHold<'a> {
 }
 
 impl LostHold<'_> {
-    /// Records the loss, and counts it: at `warn`, or at `debug` where the program closed the store. Not to be called under a lock.
+    /// Records the loss, and counts it: at `warn`, or at `debug` where the program closed the
+    /// store. Not to be called under a lock.
     pub fn record(&self) {
         let Self { store, namespace, kind, name, ticket, label, held, cause } = *self;
         let held = held.as_secs_f64();
@@ -158,8 +160,8 @@ impl LostHold<'_> {
     }
 }
 
-/// Splits the address of a server, `HOST:PORT`, into the fields `server.address` and `server.port`. The path of a socket has no port,
-/// and several hosts with commas between them stay together.
+/// Splits the address of a server, `HOST:PORT`, into the fields `server.address` and `server.port`.
+/// The path of a socket has no port, and several hosts with commas between them stay together.
 #[must_use]
 pub fn server_fields(address: &str) -> (&str, Option<u16>) {
     let port = |(host, port): (&'_ str, &str)| Some((host.len(), port.parse().ok()?));

@@ -1,8 +1,9 @@
-//! What the stores count by the facade `metrics`: what the log tells, as numbers ([C29]). Without the feature `metrics` nothing is
-//! counted, and nothing here costs anything.
+//! What the stores count by the facade `metrics`: what the log tells, as numbers ([C29]). Without
+//! the feature `metrics` nothing is counted, and nothing here costs anything.
 //!
-//! A program installs a recorder of its choice, such as that of `metrics-exporter-prometheus`, *before* it opens its stores. The
-//! names and units follow [OpenMetrics]: seconds, and `_total` for counters.
+//! A program installs a recorder of its choice, such as that of `metrics-exporter-prometheus`,
+//! *before* it opens its stores. The names and units follow [OpenMetrics]: seconds, and `_total`
+//! for counters.
 //!
 //! | name | type | labels | what |
 //! | --- | --- | --- | --- |
@@ -19,15 +20,18 @@
 //! | `stanchion_outages_total` | counter | `store` | how often the store went away |
 //! | `stanchion_store_away` | gauge | `store` | stores that are away now, of those that the process has opened: 1 or more during an outage |
 //!
-//! Losses, late renewals, outages and failed connects are zero from the first grant or from the opening of the store on, so that the first one is an
-//! increase, which Prometheus sees only from one scrape to the next.
+//! Losses, late renewals, outages and failed connects are zero from the first grant or from the
+//! opening of the store on, so that the first one is an increase, which Prometheus sees only from
+//! one scrape to the next.
 //!
-//! Waits, holds and requests take from 100 µs to minutes. For Prometheus, set buckets, since quantiles cannot be added up over instances:
-//! `PrometheusBuilder::set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &[…])`, with bounds such as 0.0001, 0.0005, 0.001, 0.005,
-//! 0.02, 0.1, 0.5, 2, 10 and 60 s. `examples/metrics` does, and has a dashboard for them.
+//! Waits, holds and requests take from 100 µs to minutes. For Prometheus, set buckets, since
+//! quantiles cannot be added up over instances:
+//! `PrometheusBuilder::set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &[…])`, with
+//! bounds such as 0.0001, 0.0005, 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10 and 60 s. `examples/metrics`
+//! does, and has a dashboard for them.
 //!
-//! A name is never a label by itself: there may be millions of them. `group_by` puts names into a few groups; without it there is no
-//! label `group`.
+//! A name is never a label by itself: there may be millions of them. `group_by` puts names into a
+//! few groups; without it there is no label `group`.
 //!
 //! [C29]: crate::contract#c29
 //! [OpenMetrics]: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
@@ -53,11 +57,13 @@ type Group = Box<dyn Fn(Kind, &str) -> SharedString + Send + Sync>;
 #[cfg(feature = "metrics")]
 static GROUP: OnceLock<Group> = OnceLock::new();
 
-/// Sets the label `group` of everything that is counted for a name in this process, from now on. The function is called when an
-/// object is opened, on networked stores at the end of each hold, and when a hold is lost; it must not block or panic. Returns `false` if that was set before, and changes nothing then.
+/// Sets the label `group` of everything that is counted for a name in this process, from now on.
+/// The function is called when an object is opened, on networked stores at the end of each hold,
+/// and when a hold is lost; it must not block or panic. Returns `false` if that was set before, and
+/// changes nothing then.
 ///
-/// Each group and kind makes some ten time series: return few different texts, such as the part of the name in front of the first
-/// `/`, and never what a client sends.
+/// Each group and kind makes some ten time series: return few different texts, such as the part of
+/// the name in front of the first `/`, and never what a client sends.
 ///
 /// # Examples
 /// ```
@@ -105,7 +111,8 @@ fn describe() {
     });
 }
 
-/// Counts what happens to one object. For stores that implement the traits themselves; those over the engine have it from there.
+/// Counts what happens to one object. For stores that implement the traits themselves; those over
+/// the engine have it from there.
 ///
 /// The first counter of grants is kept, so that a grant costs a few nanoseconds.
 #[derive(Debug)]
@@ -184,7 +191,8 @@ impl Meter {
         counter!("stanchion_late_renewals_total", self.labels(&[]))
     }
 
-    /// Counts zero of what is rare: Prometheus sees the increase of a counter only from one scrape to the next.
+    /// Counts zero of what is rare: Prometheus sees the increase of a counter only from one scrape
+    /// to the next.
     #[cfg(feature = "metrics")]
     fn await_rare_events(&self) {
         static AWAITED: LazyLock<RwLock<Awaited>> = LazyLock::new(RwLock::default);
@@ -233,7 +241,8 @@ impl Meter {
             }
         }
 
-        /// A call that had to wait got what it asked for: counted beside [`granted`](Self::granted).
+        /// A call that had to wait got what it asked for: counted beside
+        /// [`granted`](Self::granted).
         pub fn waited(&self, operation: &'static str, waited: Duration) {
             histogram!("stanchion_wait_seconds", self.labels(&[("operation", operation)])).record(waited);
         }

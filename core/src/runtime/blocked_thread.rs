@@ -1,4 +1,5 @@
-//! Threads that are blocked by a call of the blocking face, so that it must not be left to the runtime of its thread.
+//! Threads that are blocked by a call of the blocking face, so that it must not be left to the
+//! runtime of its thread.
 
 use std::cell::Cell;
 use std::task::{Context, Poll, Waker};
@@ -24,7 +25,8 @@ impl BlockedThread {
         Self { was_blocked: IS_BLOCKED.replace(true) }
     }
 
-    /// Marks the thread as not blocked, for code of the user's that a call runs: it may poll calls in a runtime of its own.
+    /// Marks the thread as not blocked, for code of the user's that a call runs: it may poll calls
+    /// in a runtime of its own.
     #[cfg_attr(not(feature = "blocking"), expect(dead_code, reason = "the blocking face calls it"))]
     pub(crate) fn unmark() -> Self {
         Self { was_blocked: IS_BLOCKED.replace(false) }
@@ -35,7 +37,8 @@ impl BlockedThread {
         IS_BLOCKED.get()
     }
 
-    /// Whether a call that blocks this thread must not even begin: it would have to wait where it must not, and is refused.
+    /// Whether a call that blocks this thread must not even begin: it would have to wait where it
+    /// must not, and is refused.
     pub(crate) fn is_refused() -> bool {
         IS_BLOCKED.get() && (is_in_polled_task() || is_ending())
     }
@@ -47,13 +50,14 @@ impl Drop for BlockedThread {
     }
 }
 
-/// Whether the thread ends, and has no place for a runtime any more: a destructor of one of its thread-local variables runs.
+/// Whether the thread ends, and has no place for a runtime any more: a destructor of one of its
+/// thread-local variables runs.
 pub(crate) fn is_ending() -> bool {
     Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
-/// Whether the thread polls a task of tokio at this moment. A task has a budget; threads of `spawn_blocking` and the inside of
-/// `block_in_place` have none.
+/// Whether the thread polls a task of tokio at this moment. A task has a budget; threads of
+/// `spawn_blocking` and the inside of `block_in_place` have none.
 fn is_in_polled_task() -> bool {
     if Handle::try_current().is_err() {
         return false;

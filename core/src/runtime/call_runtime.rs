@@ -32,8 +32,9 @@ impl CallRuntime {
         std::process::id() != self.process
     }
 
-    /// Makes a call on the runtime that polls it, if that is the one with connections of its own; on that of the engine's thread
-    /// if it is another, if there is none, or if it has a clock of its own, as a test with paused time has.
+    /// Makes a call on the runtime that polls it, if that is the one with connections of its own;
+    /// on that of the engine's thread if it is another, if there is none, or if it has a clock of
+    /// its own, as a test with paused time has.
     pub(crate) fn call<F: Future>(&self, work: F) -> Call<'_, F> {
         Call {
             call_runtime: self,
@@ -55,8 +56,8 @@ impl CallRuntime {
         }
     }
 
-    /// Whether calls may run on the current runtime, whose id this is. The first that asks gets connections of its own; when it
-    /// has ended, the next one that asks.
+    /// Whether calls may run on the current runtime, whose id this is. The first that asks gets
+    /// connections of its own; when it has ended, the next one that asks.
     fn is_chosen(&self, current: Id) -> bool {
         let Some(engine) = &self.runtime else { return true };
         if engine.id() == current {
@@ -64,7 +65,8 @@ impl CallRuntime {
         }
         let mut chosen = match self.chosen.try_lock() {
             Ok(chosen) => chosen,
-            // Another thread of its parent may have held the lock at the fork. The call itself refuses a forked child.
+            // Another thread of its parent may have held the lock at the fork. The call itself
+            // refuses a forked child.
             Err(TryLockError::WouldBlock) if self.is_forked() => return true,
             Err(_) => self.chosen.lock().unwrap_or_else(PoisonError::into_inner),
         };
@@ -78,8 +80,8 @@ impl CallRuntime {
     }
 }
 
-/// A call under way. A forked child that drops one forgets it: it may have locked what the child cannot unlock, and own sockets
-/// that are the parent's, too (C1).
+/// A call under way. A forked child that drops one forgets it: it may have locked what the child
+/// cannot unlock, and own sockets that are the parent's, too (C1).
 pub(crate) struct Call<'a, F> {
     call_runtime: &'a CallRuntime,
     work: Option<Pin<Box<F>>>,

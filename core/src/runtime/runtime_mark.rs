@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use tokio::task::AbortHandle;
 
-/// An idle task that ends with its runtime, or when this is dropped: it shows whether a runtime still drives what was made on
-/// it.
+/// An idle task that ends with its runtime, or when this is dropped: it shows whether a runtime
+/// still drives what was made on it.
 pub struct RuntimeMark {
     there: Weak<()>,
     task: AbortHandle,

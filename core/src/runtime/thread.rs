@@ -21,19 +21,22 @@ pub(crate) trait Unfinished: Send + Sync {
     fn send_queued(&self, time: Duration);
 }
 
-/// The thread of the engines of one store object, one for each of its namespaces, and its runtime. It can be had before there
-/// is an engine: what connects a store from a thread without a runtime, or from a test with paused time, runs here.
+/// The thread of the engines of one store object, one for each of its namespaces, and its runtime.
+/// It can be had before there is an engine: what connects a store from a thread without a runtime,
+/// or from a test with paused time, runs here.
 pub struct EngineThread {
     call_runtime: Arc<CallRuntime>,
     outages: OnceLock<Arc<Outages>>,
     /// What it does for each of them.
     engines: UnboundedSender<BoxFuture<'static, ()>>,
-    /// Engines without handles that may have something to send, and the maximum time for which the last drop waits for them.
+    /// Engines without handles that may have something to send, and the maximum time for which the
+    /// last drop waits for them.
     to_drain: Mutex<(Vec<Weak<dyn Unfinished>>, Duration)>,
 }
 
 impl EngineThread {
-    /// Starts the thread. It ends once this value is dropped and the engines that it was given have ended.
+    /// Starts the thread. It ends once this value is dropped and the engines that it was given have
+    /// ended.
     ///
     /// # Errors
     /// `Unavailable` if the system has no thread or no runtime to give.
@@ -51,8 +54,9 @@ impl EngineThread {
         Ok(Arc::new(Self { call_runtime, outages, engines, to_drain }))
     }
 
-    /// Does some work on the runtime that polls it, which then has connections of its own until it ends ([C28]). On that of this
-    /// thread if another has them, if there is none, or if it has a clock of its own, as a test with paused time has.
+    /// Does some work on the runtime that polls it, which then has connections of its own until it
+    /// ends ([C28]). On that of this thread if another has them, if there is none, or if it has a
+    /// clock of its own, as a test with paused time has.
     ///
     /// [C28]: crate::contract#c28
     pub async fn on<T>(&self, work: impl Future<Output = T>) -> T {

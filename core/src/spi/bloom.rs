@@ -1,19 +1,22 @@
-//! The requests about Bloom filters. Objects are of kind [`Kind::BloomFilter`](crate::Kind::BloomFilter).
+//! The requests about Bloom filters. Objects are of kind
+//! [`Kind::BloomFilter`](crate::Kind::BloomFilter).
 //!
-//! A store keeps one record for each name: a header (terms, generation, end) and pages of bits, all of which end at the
-//! same instant of store time. The order of bits is that of [`bloom`](crate::bloom); the pages are the store's own.
+//! A store keeps one record for each name: a header (terms, generation, end) and pages of bits, all
+//! of which end at the same instant of store time. The order of bits is that of
+//! [`bloom`](crate::bloom); the pages are the store's own.
 //!
 //! # Records
-//! - The first insert or merge on a name without a record, or with an ended one, makes a record: with the call's terms,
-//!   the generation [`fresh`](Opening::fresh), and an end `ttl` from now. A store treats a record past its end as
-//!   absent.
+//! - The first insert or merge on a name without a record, or with an ended one, makes a record:
+//!   with the call's terms, the generation [`fresh`](Opening::fresh), and an end `ttl` from now. A
+//!   store treats a record past its end as absent.
 //! - [`Clear`] removes all pages and the terms but keeps the header with its generation, for
-//!   [`CLEARED_KEPT`], so that a handle that saw the filter live learns that it was not lost. The next insert or merge keeps
-//!   the generation and sets new terms and a new end.
-//! - A record that a handle has seen and that is absent, or has another generation, was lost ([B6]), unless
-//!   the end that the handle has seen has passed by the store's clock.
-//! - The header lists the pages that were written. If a page is missing, every step that needs it answers `Lost` until the
-//!   filter is cleared. A store that changes pages and header in one transaction need not check this.
+//!   [`CLEARED_KEPT`], so that a handle that saw the filter live learns that it was not lost. The
+//!   next insert or merge keeps the generation and sets new terms and a new end.
+//! - A record that a handle has seen and that is absent, or has another generation, was lost
+//!   ([B6]), unless the end that the handle has seen has passed by the store's clock.
+//! - The header lists the pages that were written. If a page is missing, every step that needs it
+//!   answers `Lost` until the filter is cleared. A store that changes pages and header in one
+//!   transaction need not check this.
 //!
 //! [B6]: crate::contract#b6
 
@@ -23,10 +26,12 @@ use super::{Object, RequestId};
 use crate::Ticket;
 use crate::bloom::FilterTerms;
 
-/// Maximum number of positions of one [`Probe`], and of all of one batch, so that other clients do not wait long.
+/// Maximum number of positions of one [`Probe`], and of all of one batch, so that other clients do
+/// not wait long.
 pub const MAX_POSITIONS: usize = 1 << 16;
 
-/// Length of the pieces in which bits are read and merged: 128 KiB, at multiples of it; the last piece may be shorter.
+/// Length of the pieces in which bits are read and merged: 128 KiB, at multiples of it; the last
+/// piece may be shorter.
 pub const CHUNK_BYTES: u64 = 1 << 17;
 
 /// Time for which the record of a cleared filter is kept.
@@ -54,8 +59,8 @@ pub struct Opening {
     pub fresh: Ticket,
 }
 
-/// The content of a call: the positions of each item, one per hash, item after item; at most [`MAX_POSITIONS`]. Items count
-/// in order: of two equal items the second is not new.
+/// The content of a call: the positions of each item, one per hash, item after item; at most
+/// [`MAX_POSITIONS`]. Items count in order: of two equal items the second is not new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeItems {
     /// Sets the bits; answers for each item whether one of its bits was not set before.
@@ -64,10 +69,11 @@ pub enum ProbeItems {
     Contains(Vec<u64>),
 }
 
-/// One call of one caller. The calls of a batch for one name are executed in order. A retry has the same id and the same calls;
-/// each insert MUST be answered as the first time ([B3]). To that end a store keeps, for each name and sequence of batches, the
-/// answers to the inserts of the last batch for 60 s. No retry is sent later than 55 s after the first attempt. A batch without
-/// inserts on a name leaves nothing there.
+/// One call of one caller. The calls of a batch for one name are executed in order. A retry has the
+/// same id and the same calls; each insert MUST be answered as the first time ([B3]). To that end a
+/// store keeps, for each name and sequence of batches, the answers to the inserts of the last batch
+/// for 60 s. No retry is sent later than 55 s after the first attempt. A batch without inserts on a
+/// name leaves nothing there.
 ///
 /// [B3]: crate::contract#b3
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,21 +107,23 @@ pub enum Probed {
         /// The stored terms.
         stored: FilterTerms,
     },
-    /// The record that the caller has seen is gone before its end, or a page is missing ([B6]). Nothing was done. Takes
-    /// precedence over `Mismatch`.
+    /// The record that the caller has seen is gone before its end, or a page is missing ([B6]).
+    /// Nothing was done. Takes precedence over `Mismatch`.
     ///
     /// [B6]: crate::contract#b6
     Lost,
 }
 
-/// Sets all bits that are set in a piece of an image. Merging it twice has the effect of merging it once.
+/// Sets all bits that are set in a piece of an image. Merging it twice has the effect of merging it
+/// once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
     /// The filter.
     pub of: Opening,
     /// The number of the piece: it begins at byte `chunk · CHUNK_BYTES`.
     pub chunk: u64,
-    /// Its bytes, at most [`CHUNK_BYTES`], and not beyond the shape's. An empty piece only makes the record.
+    /// Its bytes, at most [`CHUNK_BYTES`], and not beyond the shape's. An empty piece only makes
+    /// the record.
     pub bytes: Vec<u8>,
 }
 

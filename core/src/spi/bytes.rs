@@ -1,8 +1,10 @@
-//! Requests and responses as bytes, for stores that hand them from process to process and for tests that keep them.
+//! Requests and responses as bytes, for stores that hand them from process to process and for tests
+//! that keep them.
 //!
-//! One byte for the layout, one for the kind, then the content: numbers in little-endian order at their full width, a length of 4
-//! bytes before texts and lists, one byte before what may be absent and for the variant of an enum. Two processes that exchange
-//! requests have to agree on the layout: [`LAYOUT`] changes with it.
+//! One byte for the layout, one for the kind, then the content: numbers in little-endian order at
+//! their full width, a length of 4 bytes before texts and lists, one byte before what may be absent
+//! and for the variant of an enum. Two processes that exchange requests have to agree on the
+//! layout: [`LAYOUT`] changes with it.
 
 use std::sync::Arc;
 use std::time::Duration;

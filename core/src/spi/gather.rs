@@ -1,12 +1,14 @@
-//! Splits a batch into parts that leave side by side, and puts their answers in the order of the batch.
+//! Splits a batch into parts that leave side by side, and puts their answers in the order of the
+//! batch.
 
 use futures_util::future::join_all;
 
 use super::{Answers, Ask, Request, Response};
 use crate::{Error, ErrorKind};
 
-/// Sends the entries of a batch in parts, one for each key, side by side; returns the answers in the order of the batch. The
-/// entries of a part keep their order. A batch of one key is sent as it is.
+/// Sends the entries of a batch in parts, one for each key, side by side; returns the answers in
+/// the order of the batch. The entries of a part keep their order. A batch of one key is sent as it
+/// is.
 pub async fn by<'a, T, K, A, F>(
     batch: &'a [T],
     key: impl Fn(&T) -> K,
@@ -37,8 +39,8 @@ where
     gather(batch.len(), join_all(sent).await)
 }
 
-/// Puts the answers to the parts of a batch of `count` entries in its order. Each part comes with the places of its entries. An
-/// entry without an answer gets `Unknown`.
+/// Puts the answers to the parts of a batch of `count` entries in its order. Each part comes with
+/// the places of its entries. An entry without an answer gets `Unknown`.
 pub fn gather<A>(count: usize, parts: impl IntoIterator<Item = (Vec<usize>, Answers<A>)>) -> Answers<A> {
     let mut answers: Vec<_> = (0..count).map(|_| None).collect();
     for (indices, part) in parts {

@@ -9,8 +9,9 @@ use crate::Ticket;
 /// Maximum number of hints that are kept while nobody takes them.
 const MAX_KEPT: usize = 10_000;
 
-/// The hints to the waiters of one namespace. For a [`WakeSource`](super::WakeSource) whose namespaces share a connection: the one
-/// that finds it free waits there for all, and puts the hints to the others into their boxes.
+/// The hints to the waiters of one namespace. For a [`WakeSource`](super::WakeSource) whose
+/// namespaces share a connection: the one that finds it free waits there for all, and puts the
+/// hints to the others into their boxes.
 #[derive(Debug, Default)]
 pub struct HintBox {
     tickets: Mutex<Vec<Ticket>>,

@@ -38,11 +38,12 @@ pub struct InspectionPart<P> {
     pub next: Option<P>,
 }
 
-/// Inspects an object part by part, so that no request grows with the number of its holds ([C27]). `ask` makes the request
-/// for the part that begins there, `None` for the first one.
+/// Inspects an object part by part, so that no request grows with the number of its holds ([C27]).
+/// `ask` makes the request for the part that begins there, `None` for the first one.
 ///
-/// Several parts are not of one instant. A hold that was granted after the first part is left out, so that the holders
-/// never weigh more than the limit; one that ended in between may be told or not.
+/// Several parts are not of one instant. A hold that was granted after the first part is left out,
+/// so that the holders never weigh more than the limit; one that ended in between may be told or
+/// not.
 ///
 /// # Errors
 /// Those of `ask`. `Unavailable` if there is more to tell than can be asked for until `end`.

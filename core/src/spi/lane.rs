@@ -5,10 +5,12 @@ use super::Request;
 /// Where a request leaves. Requests of one lane can leave in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane {
-    /// The server that it leads to, by a number of the store's own: lanes of one server are away together.
+    /// The server that it leads to, by a number of the store's own: lanes of one server are away
+    /// together.
     pub server: usize,
-    /// One of several lanes to that server. Two of them let it work on one request while the answers to the other are on their way,
-    /// and keep a request that can be held up from holding up the others.
+    /// One of several lanes to that server. Two of them let it work on one request while the
+    /// answers to the other are on their way, and keep a request that can be held up from holding
+    /// up the others.
     pub queue: usize,
 }
 

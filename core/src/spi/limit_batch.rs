@@ -1,7 +1,8 @@
 //! A request of limiter calls, sorted by name, and the decoding of the store's answer.
 //!
-//! A store receives the calls of a name in order, with equal takes in a row as one [`CallRun`]. It answers in text, which it
-//! keeps for retries: parts separated by `;`, each a letter followed by whole numbers.
+//! A store receives the calls of a name in order, with equal takes in a row as one [`CallRun`]. It
+//! answers in text, which it keeps for retries: parts separated by `;`, each a letter followed by
+//! whole numbers.
 //!
 //! | part | meaning |
 //! | --- | --- |
@@ -44,7 +45,8 @@ pub struct CallRun<'a> {
     pub count: usize,
 }
 
-/// Sorts calls by name. Names are in the order of their first call; the calls of a name stay in order.
+/// Sorts calls by name. Names are in the order of their first call; the calls of a name stay in
+/// order.
 #[must_use]
 pub fn by_name<'a>(calls: &[&'a Decide]) -> Vec<NameBatch<'a>> {
     let mut batches: Vec<NameBatch<'_>> = Vec::new();
@@ -81,11 +83,12 @@ impl<'a> NameBatch<'a> {
         }
     }
 
-    /// Returns the result of each call, in order, from the parts of an answer; `None` if the answer does not fit the calls.
+    /// Returns the result of each call, in order, from the parts of an answer; `None` if the answer
+    /// does not fit the calls.
     ///
-    /// `behind` is as in [`Snapshot::new`], at the moment of the decision. `elapsed` is the store time since the decision, in
-    /// µs; every wait is shortened by it. The answer may be that to an earlier copy of the request, with other runs for the
-    /// same calls.
+    /// `behind` is as in [`Snapshot::new`], at the moment of the decision. `elapsed` is the store
+    /// time since the decision, in µs; every wait is shortened by it. The answer may be that to an
+    /// earlier copy of the request, with other runs for the same calls.
     #[must_use]
     pub fn decode<'p>(
         &self,

@@ -1,13 +1,14 @@
-//! The requests about limiters: the arithmetic of [`Bucket`](crate::limiter::Bucket), by the store's clock, read once for each
-//! batch.
+//! The requests about limiters: the arithmetic of [`Bucket`](crate::limiter::Bucket), by the
+//! store's clock, read once for each batch.
 
 use super::{Object, ParameterCheck};
 use crate::Ticket;
 use crate::limiter::{ExactQuota, Reserved, Verdict};
 
-/// Identifies the batch that a request leaves in; the same in every retry of it. Batches of one sequence never overlap: a store
-/// keeps, for each name and sequence, its last answer for 60 s, and answers a retry with it ([L5]). A batch that arrives after a
-/// later one of its sequence is refused as `Unknown`.
+/// Identifies the batch that a request leaves in; the same in every retry of it. Batches of one
+/// sequence never overlap: a store keeps, for each name and sequence, its last answer for 60 s, and
+/// answers a retry with it ([L5]). A batch that arrives after a later one of its sequence is
+/// refused as `Unknown`.
 ///
 /// [L5]: crate::contract#l5
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,14 +43,16 @@ pub enum LimitAsk {
     },
 }
 
-/// One call of one caller. The calls of a batch for one name are decided in order, all at one moment of store time. A call of cost
-/// 0, or of more than the burst, MUST NOT make a bucket: on a name without one it is answered by a full bucket with its quota
-/// ([C20]). A retry MUST be answered as the first attempt; in a retry, calls that no caller waits for any more may be replaced by
-/// takes of 0. No retry is sent later than 55 s after the first attempt.
+/// One call of one caller. The calls of a batch for one name are decided in order, all at one
+/// moment of store time. A call of cost 0, or of more than the burst, MUST NOT make a bucket: on a
+/// name without one it is answered by a full bucket with its quota ([C20]). A retry MUST be
+/// answered as the first attempt; in a retry, calls that no caller waits for any more may be
+/// replaced by takes of 0. No retry is sent later than 55 s after the first attempt.
 ///
-/// Waits in an answer count from the attempt that is answered: those of a retry are shorter than the first decision's by the
-/// store time since, at least 0, never longer. Counted from the first attempt, a reservation would look later than it is, and a
-/// caller with a time limit would give up one that is ready in time.
+/// Waits in an answer count from the attempt that is answered: those of a retry are shorter than
+/// the first decision's by the store time since, at least 0, never longer. Counted from the first
+/// attempt, a reservation would look later than it is, and a caller with a time limit would give up
+/// one that is ready in time.
 ///
 /// [C20]: crate::contract#c20
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +79,8 @@ pub enum Limited {
         verdict: Verdict,
         /// The quota in force.
         quota: ExactQuota,
-        /// No reservation is outstanding: a refusal holds until its time comes, unless the quota is changed or the limiter is
-        /// reset.
+        /// No reservation is outstanding: a refusal holds until its time comes, unless the quota is
+        /// changed or the limiter is reset.
         settled: bool,
     },
     /// The answer to a reserve.
@@ -103,8 +106,9 @@ pub enum Limited {
     },
 }
 
-/// Cancels a reservation: [`Bucket::cancel`](crate::limiter::Bucket::cancel). The refund of an unknown reservation
-/// leaves a tombstone for 60 s, which refuses a reserve that arrives after its refund ([C4]).
+/// Cancels a reservation: [`Bucket::cancel`](crate::limiter::Bucket::cancel). The refund of an
+/// unknown reservation leaves a tombstone for 60 s, which refuses a reserve that arrives after its
+/// refund ([C4]).
 ///
 /// [C4]: crate::contract#c4
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +121,8 @@ pub struct Refund {
     pub ticket: Ticket,
 }
 
-/// [`Bucket::set_quota`](crate::limiter::Bucket::set_quota); a name without a bucket gets a full one.
+/// [`Bucket::set_quota`](crate::limiter::Bucket::set_quota); a name without a bucket gets a full
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetQuota {
     /// The limiter.

@@ -5,15 +5,18 @@ use std::time::Duration;
 use crate::limiter::Snapshot;
 use crate::{Kind, Listed, Quota};
 
-/// A request for a part of the names that have state. It changes nothing, and MUST NOT hold the server for longer than 10 ms,
-/// however many keys or rows there are ([C27]): the store looks at a bounded number of them, and returns fewer names than wanted,
-/// or none. A position that no part has given is `InvalidArgument`; a role that may not look is `Unauthorized`.
+/// A request for a part of the names that have state. It changes nothing, and MUST NOT hold the
+/// server for longer than 10 ms, however many keys or rows there are ([C27]): the store looks at a
+/// bounded number of them, and returns fewer names than wanted, or none. A position that no part
+/// has given is `InvalidArgument`; a role that may not look is `Unauthorized`.
 ///
-/// A name that has state from the first part to the last MUST be in one of them at least, whatever comes and goes meanwhile, and
-/// also if the servers change places, restart or exchange data. Any other name, and a name twice, MAY be. A mutex has state while
-/// it is held or waited for; any other object for as long as the store keeps a hold, a waiter, a limit, a bucket or bits of it.
-/// Expired holds never count, nor do waiters that an [`Inspect`](super::Inspect) does not count, where the queue is short. What a
-/// store keeps beside that, such as tombstones, answers and fencing tokens, MUST NOT make a name listed.
+/// A name that has state from the first part to the last MUST be in one of them at least, whatever
+/// comes and goes meanwhile, and also if the servers change places, restart or exchange data. Any
+/// other name, and a name twice, MAY be. A mutex has state while it is held or waited for; any
+/// other object for as long as the store keeps a hold, a waiter, a limit, a bucket or bits of it.
+/// Expired holds never count, nor do waiters that an [`Inspect`](super::Inspect) does not count,
+/// where the queue is short. What a store keeps beside that, such as tombstones, answers and
+/// fencing tokens, MUST NOT make a name listed.
 ///
 /// [C27]: crate::contract#c27
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +27,8 @@ pub struct List {
     pub prefix: String,
     /// About how many names are wanted, 1 to 1,000.
     pub count: usize,
-    /// Where the part begins: [`ListPart::next`] of the part before. `None`: at the beginning of the listing. A caller can pass any
-    /// text: one that no part has given is `InvalidArgument`.
+    /// Where the part begins: [`ListPart::next`] of the part before. `None`: at the beginning of
+    /// the listing. A caller can pass any text: one that no part has given is `InvalidArgument`.
     pub after: Option<String>,
 }
 
@@ -56,7 +59,8 @@ pub struct ListedBucket {
 }
 
 impl ListedBucket {
-    /// Sets the limit, the tokens and the last use of a limiter, at a time of the store's clock in µs.
+    /// Sets the limit, the tokens and the last use of a limiter, at a time of the store's clock in
+    /// µs.
     pub fn tell(self, now: u64, listed: &mut Listed) {
         let elapsed = now.saturating_sub(self.last);
         let quota = Quota::per(self.amount, Duration::from_micros(self.period)).burst(self.burst).validate();

@@ -40,7 +40,8 @@ macro_rules! requests {
             $($(#[$doc])* $name = $number,)*
         }
 
-        /// A request to a store. A kind that a store does not know is answered by [`Request::unsupported`].
+        /// A request to a store. A kind that a store does not know is answered by
+        /// [`Request::unsupported`].
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Request {
@@ -166,7 +167,8 @@ requests! {
     Split, "split", 13 => bool;
     /// Asks a limiter for a decision.
     Decide, "decide", 14 => Limited;
-    /// Cancels a reservation; answered with how much that gave back, 0 if nothing was left to give back.
+    /// Cancels a reservation; answered with how much that gave back, 0 if nothing was left to give
+    /// back.
     Refund, "refund", 15 => u64;
     /// Sets the quota of a limiter.
     SetQuota, "set_quota", 16 => ();
@@ -204,7 +206,8 @@ impl RequestKind {
         }
     }
 
-    /// Whether one batch of a lane leaves after the other, however long each takes: the store keeps the answer to the last one.
+    /// Whether one batch of a lane leaves after the other, however long each takes: the store keeps
+    /// the answer to the last one.
     pub(crate) fn is_in_turn(self) -> bool {
         matches!(self, Self::Decide | Self::Probe)
     }
@@ -258,9 +261,9 @@ impl Request {
         self.lease().map_or(timeout, |lease| lease.request_limit(timeout))
     }
 
-    /// Returns the time limit of a batch ([C17]): `timeout`, at most a third of a lease if all entries carry one. Each caller of
-    /// an acquire has a limit of its own, so the longest lease counts, and a short one ends nothing that leaves with it; of
-    /// renewals the shortest.
+    /// Returns the time limit of a batch ([C17]): `timeout`, at most a third of a lease if all
+    /// entries carry one. Each caller of an acquire has a limit of its own, so the longest lease
+    /// counts, and a short one ends nothing that leaves with it; of renewals the shortest.
     ///
     /// [C17]: crate::contract#c17
     #[must_use]

@@ -11,39 +11,46 @@ use crate::clock::{Instant, now};
 
 /// The requests of a store, over one connection: see the [head of this page](super) for the rules.
 ///
-/// A mutex is a semaphore with one permit. The members of a wait group are holds of weight 1, with a limit or without.
+/// A mutex is a semaphore with one permit. The members of a wait group are holds of weight 1, with
+/// a limit or without.
 ///
 /// # What is kept of a name
-/// - Its **limit**, from the first grant or queued request on, while there are holds or waiters, and for a retention
-///   time after ([C20], [C25]).
-/// - Its last **fencing token**. A grant's token MUST be `max(last + 1, store time in µs since 1970)` ([M2], [M3]).
-/// - Its **holds**: ticket, weight, token, time of grant, end of the lease, label. A hold whose lease has ended MUST
-///   count as gone in every step, whether anything has removed it yet or not ([C8]).
-/// - Its **queue**: places in order of arrival, each with ticket, weight, process, and the lease of the request.
+/// - Its **limit**, from the first grant or queued request on, while there are holds or waiters,
+///   and for a retention time after ([C20], [C25]).
+/// - Its last **fencing token**. A grant's token MUST be `max(last + 1, store time in µs since
+///   1970)` ([M2], [M3]).
+/// - Its **holds**: ticket, weight, token, time of grant, end of the lease, label. A hold whose
+///   lease has ended MUST count as gone in every step, whether anything has removed it yet or not
+///   ([C8]).
+/// - Its **queue**: places in order of arrival, each with ticket, weight, process, and the lease of
+///   the request.
 /// - **Tombstones**: tickets that are refused until a time, some with the call that left them.
 /// - Its **epoch**: see below.
 ///
 /// # Epoch
-/// `epoch` identifies a name's record: the store time in µs at which the record was made, or another number above 0 that no
-/// earlier record of the name had. 0 means that there is no record. It MUST NOT change while the record keeps a hold or a
-/// place, and MUST change once they were lost. The engine compares it with the last value: if it differs, the queue was
-/// lost with the record, and all waiters of the process send their requests again. In an answer after which no caller waits
-/// (`Granted`, [`Attached`]), only wait groups use it; it is 0 for other objects.
+/// `epoch` identifies a name's record: the store time in µs at which the record was made, or
+/// another number above 0 that no earlier record of the name had. 0 means that there is no record.
+/// It MUST NOT change while the record keeps a hold or a place, and MUST change once they were
+/// lost. The engine compares it with the last value: if it differs, the queue was lost with the
+/// record, and all waiters of the process send their requests again. In an answer after which no
+/// caller waits (`Granted`, [`Attached`]), only wait groups use it; it is 0 for other objects.
 ///
 /// # Live and silent processes, and which places may be dropped
-/// - A process is **heard** on a name when it polls that name or keeps its places there, and when one of its requests joins
-///   the queue there or finds its place. A store may count other requests, and hear a process on other names by them.
-/// - A process that was not heard for 1 s is **silent**. Its waiters MUST be passed over: they are not granted, do not
-///   delay the waiters behind them, and do not count for `max_waiters`. They keep their places: once the process is
-///   heard again, a waiter is first again ([C16]). The engine polls, or keeps the places, every 300 ms while there are
-///   waiters.
-/// - No process may be judged silent in the first 2 s after the store stood still or was restarted. A store that heard
-///   no process at all for a while cannot tell the two apart, and MUST give this **grace**, once: processes that were
-///   silent for a whole grace MUST NOT start another ([C5]).
-/// - A place MUST be dropped by the acquire of its own ticket that is granted, is refused as `TooLarge`, or does not ask
-///   to queue, and by a cancel of its ticket.
-/// - A store may drop a place on its own only once the process was silent for the lease of the request, for 1 s at
-///   least, and outside a grace. It MUST drop the place some time after that ([C25]).
+/// - A process is **heard** on a name when it polls that name or keeps its places there, and when
+///   one of its requests joins the queue there or finds its place. A store may count other
+///   requests, and hear a process on other names by them.
+/// - A process that was not heard for 1 s is **silent**. Its waiters MUST be passed over: they are
+///   not granted, do not delay the waiters behind them, and do not count for `max_waiters`. They
+///   keep their places: once the process is heard again, a waiter is first again ([C16]). The
+///   engine polls, or keeps the places, every 300 ms while there are waiters.
+/// - No process may be judged silent in the first 2 s after the store stood still or was restarted.
+///   A store that heard no process at all for a while cannot tell the two apart, and MUST give this
+///   **grace**, once: processes that were silent for a whole grace MUST NOT start another ([C5]).
+/// - A place MUST be dropped by the acquire of its own ticket that is granted, is refused as
+///   `TooLarge`, or does not ask to queue, and by a cancel of its ticket.
+/// - A store may drop a place on its own only once the process was silent for the lease of the
+///   request, for 1 s at least, and outside a grace. It MUST drop the place some time after that
+///   ([C25]).
 /// - A store that lost places MUST show that by another epoch.
 ///
 /// [C20]: crate::contract#c20
@@ -58,7 +65,8 @@ pub trait Steps: Debug + Send + Sync {
     /// Returns the lane of a request.
     fn lane(&self, request: &Request) -> Lane;
 
-    /// Carries out a batch of one lane, and returns an answer for each entry, in order. It is to be answered by `end`.
+    /// Carries out a batch of one lane, and returns an answer for each entry, in order. It is to be
+    /// answered by `end`.
     async fn send(&self, batch: &[Request], end: Instant) -> Answers<Response>;
 
     /// Returns the time limit of one request, 1 ms to 1 h ([C17]).
@@ -66,8 +74,8 @@ pub trait Steps: Debug + Send + Sync {
     /// [C17]: crate::contract#c17
     fn request_timeout(&self) -> Duration;
 
-    /// Returns the maximum number of positions of the probes of one batch, at most [`MAX_POSITIONS`]: fewer where each position can
-    /// cost a page.
+    /// Returns the maximum number of positions of the probes of one batch, at most
+    /// [`MAX_POSITIONS`]: fewer where each position can cost a page.
     fn maximum_positions(&self) -> usize {
         MAX_POSITIONS
     }

@@ -1,7 +1,7 @@
 //! Where threads meet: locks, flags, signals and tasks.
 //!
-//! This crate's own unit tests put those of a model checker in their place, see `model.rs`. Nothing else does: neither a
-//! feature nor another crate's tests.
+//! This crate's own unit tests put those of a model checker in their place, see `model.rs`. Nothing
+//! else does: neither a feature nor another crate's tests.
 
 #[cfg(test)]
 pub(crate) mod model;

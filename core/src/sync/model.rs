@@ -1,11 +1,13 @@
-//! The model checker that stands in for threads in unit tests: [`explore`] runs a scenario under many schedules, and
-//! whatever threads meet at is a point where it may let another one go on.
+//! The model checker that stands in for threads in unit tests: [`explore`] runs a scenario under
+//! many schedules, and whatever threads meet at is a point where it may let another one go on.
 //!
-//! What it covers: all orders of the operations on locks, flags and signals, as far as their number allows; a thread
-//! that sleeps without anybody to wake it fails the run. What it does not: flags are sequentially consistent here, and
-//! an operation of a signal is one step (how tokio carries it out is tokio's to check).
+//! What it covers: all orders of the operations on locks, flags and signals, as far as their number
+//! allows; a thread that sleeps without anybody to wake it fails the run. What it does not: flags
+//! are sequentially consistent here, and an operation of a signal is one step (how tokio carries it
+//! out is tokio's to check).
 //!
-//! A failure prints a seed; `SHUTTLE_RANDOM_SEED` takes it. `STANCHION_MODEL_RUNS=N` tries `N` times as many schedules.
+//! A failure prints a seed; `SHUTTLE_RANDOM_SEED` takes it. `STANCHION_MODEL_RUNS=N` tries `N`
+//! times as many schedules.
 
 #![allow(dead_code, reason = "each crate that includes this file uses a part of it")]
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a tool of tests, with time of its own")]
@@ -161,8 +163,8 @@ thread_local! {
     static LATE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A bug planted into all signals, for as long as this lives: between a look at the state and the first poll of the
-/// wait, nobody is told anything.
+/// A bug planted into all signals, for as long as this lives: between a look at the state and the
+/// first poll of the wait, nobody is told anything.
 #[must_use]
 pub(crate) struct LateSignals(());
 

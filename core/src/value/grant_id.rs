@@ -4,7 +4,8 @@ use crate::{FencingToken, Guard, GuardKind, Ticket};
 
 /// The fencing token and the ticket of one grant: what a resource checks before a write ([M9]).
 ///
-/// A guard makes one; so does a pair that a request brought. With the feature `serde`, it can be sent with the request.
+/// A guard makes one; so does a pair that a request brought. With the feature `serde`, it can be
+/// sent with the request.
 ///
 /// # Examples
 /// ```

@@ -34,16 +34,18 @@ impl Ttl {
         self.0
     }
 
-    /// Returns the time for which a hold is live, counted from the sending of the request that granted or renewed it:
-    /// `TTL·0.99 − max(20 ms, TTL/20)`, the deadline `D` of the contract.
+    /// Returns the time for which a hold is live, counted from the sending of the request that
+    /// granted or renewed it: `TTL·0.99 − max(20 ms, TTL/20)`, the deadline `D` of the contract.
     ///
-    /// One per cent allows for clocks that run at different speeds, the rest for the transfer of a reply.
+    /// One per cent allows for clocks that run at different speeds, the rest for the transfer of a
+    /// reply.
     #[must_use]
     pub fn belief(self) -> Duration {
         (self.0 * 99 / 100).saturating_sub(Duration::from_millis(20).max(self.0 / 20))
     }
 
-    /// Returns the maximum age, from the sending on, at which a grant is still handed out: half of the TTL ([C6]).
+    /// Returns the maximum age, from the sending on, at which a grant is still handed out: half of
+    /// the TTL ([C6]).
     ///
     /// [C6]: crate::contract#c6
     #[must_use]
@@ -59,7 +61,8 @@ impl Ttl {
         self.0 / 3
     }
 
-    /// Returns the time limit of a request for a hold with this lease: `timeout`, at most a third of the TTL ([C17]).
+    /// Returns the time limit of a request for a hold with this lease: `timeout`, at most a third
+    /// of the TTL ([C17]).
     ///
     /// [C17]: crate::contract#c17
     #[must_use]
@@ -67,9 +70,9 @@ impl Ttl {
         timeout.min(self.0 / 3)
     }
 
-    /// Returns the time for which a tombstone refuses late requests of a withdrawn acquisition with this lease ([C4]):
-    /// the lease, and 30 s at least. A request can be late by as long as its connection was interrupted, however short
-    /// the lease is.
+    /// Returns the time for which a tombstone refuses late requests of a withdrawn acquisition with
+    /// this lease ([C4]): the lease, and 30 s at least. A request can be late by as long as its
+    /// connection was interrupted, however short the lease is.
     ///
     /// [C4]: crate::contract#c4
     pub(crate) fn tombstone(self) -> Self {

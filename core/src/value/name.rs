@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::{Error, Result};
 
-/// The kind of an object. A mutex and a semaphore may share a name: they are different objects ([C19]).
+/// The kind of an object. A mutex and a semaphore may share a name: they are different objects
+/// ([C19]).
 ///
 /// [C19]: crate::contract#c19
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,8 +30,8 @@ impl Kind {
     pub const ALL: &'static [Self] =
         &[Self::Mutex, Self::Semaphore, Self::WaitGroup, Self::Limiter, Self::BloomFilter];
 
-    /// Returns the word that logs, metrics and written tickets use: `mutex`, `semaphore`, `wait_group`, `limiter`,
-    /// `bloom_filter`.
+    /// Returns the word that logs, metrics and written tickets use: `mutex`, `semaphore`,
+    /// `wait_group`, `limiter`, `bloom_filter`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,8 +64,8 @@ impl Kind {
 
 /// A checked name: 1 to 512 bytes of UTF-8 without NUL ([C19]).
 ///
-/// Every such text is legal, distinct names never alias, and the same bytes name the same object on every
-/// store. Cloning shares the text.
+/// Every such text is legal, distinct names never alias, and the same bytes name the same object on
+/// every store. Cloning shares the text.
 ///
 /// [C19]: crate::contract#c19
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,12 +5,15 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// 127 random bits that identify one acquisition ([C1]), and one that says whether the ticket is that of a detached hold.
+/// 127 random bits that identify one acquisition ([C1]), and one that says whether the ticket is
+/// that of a detached hold.
 ///
-/// The client makes it before the first request and sends it with every retry, so that a retry is recognised. It prints as 32
-/// hexadecimal digits and can be parsed from them, with or without the hyphens of a UUID.
+/// The client makes it before the first request and sends it with every retry, so that a retry is
+/// recognised. It prints as 32 hexadecimal digits and can be parsed from them, with or without the
+/// hyphens of a UUID.
 ///
-/// The mark makes sure on every store that only a detached hold is taken over ([C24]): the ticket of a guard never has it.
+/// The mark makes sure on every store that only a detached hold is taken over ([C24]): the ticket
+/// of a guard never has it.
 ///
 /// [C1]: crate::contract#c1
 /// [C24]: crate::contract#c24
@@ -24,8 +27,8 @@ impl Ticket {
     /// No ticket: random ones never have these bits.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Returns a new ticket from the operating system's random source, so that a forked child or a cloned machine makes
-    /// other tickets than its original.
+    /// Returns a new ticket from the operating system's random source, so that a forked child or a
+    /// cloned machine makes other tickets than its original.
     ///
     /// # Panics
     /// If the operating system has no random source.
@@ -38,8 +41,8 @@ impl Ticket {
         Self(u128::from_ne_bytes(bits) & !DETACHED)
     }
 
-    /// Returns a new ticket from this thread's generator, faster than [`random`](Self::random). Only for stores that live in
-    /// one process: a forked child can make the same tickets.
+    /// Returns a new ticket from this thread's generator, faster than [`random`](Self::random).
+    /// Only for stores that live in one process: a forked child can make the same tickets.
     #[must_use]
     #[inline]
     pub fn random_in_process() -> Self {
@@ -93,7 +96,8 @@ impl FromStr for Ticket {
     type Err = Error;
 
     /// # Errors
-    /// `InvalidArgument` unless the text is 32 hexadecimal digits, or these with hyphens as in a UUID.
+    /// `InvalidArgument` unless the text is 32 hexadecimal digits, or these with hyphens as in a
+    /// UUID.
     fn from_str(text: &str) -> Result<Self> {
         let is_hyphen = |at: usize| matches!(at, 8 | 13 | 18 | 23);
         let is_uuid =
@@ -107,11 +111,11 @@ impl FromStr for Ticket {
     }
 }
 
-/// A number below 2^53 that grows with every grant of the same name ([M2]), also after the store lost its data
-/// ([M3]): `max(stored + 1, store time in µs)`.
+/// A number below 2^53 that grows with every grant of the same name ([M2]), also after the store
+/// lost its data ([M3]): `max(stored + 1, store time in µs)`.
 ///
-/// Send it with every write to the guarded resource, and let the resource refuse a token smaller than the
-/// largest it has seen.
+/// Send it with every write to the guarded resource, and let the resource refuse a token smaller
+/// than the largest it has seen.
 ///
 /// [M2]: crate::contract#m2
 /// [M3]: crate::contract#m3

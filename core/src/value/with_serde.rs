@@ -1,4 +1,5 @@
-//! Serde: tickets and detached holds as the text that they print, tokens as numbers, which JSON keeps exactly.
+//! Serde: tickets and detached holds as the text that they print, tokens as numbers, which JSON
+//! keeps exactly.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

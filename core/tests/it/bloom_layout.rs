@@ -1,4 +1,5 @@
-//! The layout of Bloom filters: fixed items have fixed positions and bytes, on every store and in every later version.
+//! The layout of Bloom filters: fixed items have fixed positions and bytes, on every store and in
+//! every later version.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panics")]
 
@@ -24,8 +25,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// By hashes that every implementation of XXH3 gives: `99aa06d3014798d86001c324468d497f` of nothing,
-/// `a96faf705af16834e6c632b61e964e1f` of an `a`.
+/// By hashes that every implementation of XXH3 gives: `99aa06d3014798d86001c324468d497f` of
+/// nothing, `a96faf705af16834e6c632b61e964e1f` of an `a`.
 #[test]
 fn b4_fixed_items_have_fixed_positions() {
     let shape = Shape::new(1000, 0.01).unwrap();
@@ -67,8 +68,8 @@ fn b4_sizes_are_fixed() {
     assert_eq!(size(Shape::MAX_CAPACITY, Shape::MIN_RATE), (185_253_805_184, 30));
 }
 
-/// B2, of the layout alone: 10^6 others against full filters, from small to large. The bounds are five standard deviations
-/// and 5 % away.
+/// B2, of the layout alone: 10^6 others against full filters, from small to large. The bounds are
+/// five standard deviations and 5 % away.
 #[test]
 fn b2_full_filters_keep_their_rate() {
     for (capacity, rate) in [(100_u64, 0.05), (1_000, 0.01), (20_000, 0.001)] {

@@ -1,4 +1,5 @@
-//! Bloom filters of the engine over a model of a store: flights, their retries, other terms, losses.
+//! Bloom filters of the engine over a model of a store: flights, their retries, other terms,
+//! losses.
 
 #![allow(
     clippy::disallowed_methods,

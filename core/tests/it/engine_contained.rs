@@ -37,7 +37,8 @@ fn stick(model: &Model, step: Stuck, lane: usize) {
 async fn c27_a_step_that_panics_loses_the_guards_and_ends_all_calls() {
     for step in [Stuck::Renew, Stuck::Poll, Stuck::Look, Stuck::Wake, Stuck::Release, Stuck::Cancel] {
         let (model, engine) = model();
-        // A renewal is due soon, long before the lease ends: a hold that ended by itself is not renewed.
+        // A renewal is due soon, long before the lease ends: a hold that ended by itself is not
+        // renewed.
         let lock = mutex(&engine, "a", SHORT);
         let members = group(&engine, "g");
         let (guard, member) = (lock.lock().await.unwrap(), members.add().await.unwrap());
@@ -151,7 +152,8 @@ async fn c27_an_entry_that_is_not_answered_costs_no_hold_that_is_renewed_with_it
 async fn c17_a_store_too_slow_for_the_lease_is_asked_three_times_at_most() {
     let (model, engine) = model();
     let lock = mutex(&engine, "a", Ttl::MIN);
-    // More than half of the lease, and less than the time limit of the request, which is ended at 83 ms.
+    // More than half of the lease, and less than the time limit of the request, which is ended at
+    // 83 ms.
     model.faults.delay_ms.store(60, SeqCst);
     let error = lock.try_lock().await.unwrap_err();
     assert!(model.faults.acquires.load(SeqCst) <= 3, "{}", model.faults.acquires.load(SeqCst));
@@ -179,7 +181,8 @@ async fn c28_calls_in_doubt_are_bounded() {
     let lock = mutex(&engine, "a", LONG);
     model.faults.lose_requests.store(true, SeqCst);
     assert_eq!(lock.try_lock().await.unwrap_err().kind(), ErrorKind::Unknown);
-    // The calls in doubt are bounded from the first of their requests on that failed: it is made a second time.
+    // The calls in doubt are bounded from the first of their requests on that failed: it is made a
+    // second time.
     while model.faults.calls.load(SeqCst) < 3 {
         sleep(Duration::from_millis(1)).await;
     }

@@ -35,7 +35,8 @@ fn wait(group: &Arc<dyn WaitGroup>) -> JoinHandle<Result<Outcome>> {
     tokio::spawn(async move { group.wait().await })
 }
 
-/// A hundred waiters that have asked: the first poll of each is made here, and a task makes the others.
+/// A hundred waiters that have asked: the first poll of each is made here, and a task makes the
+/// others.
 async fn hundred(groups: &[Arc<dyn WaitGroup>; 2]) -> Vec<JoinHandle<Result<Outcome>>> {
     let mut waiters = Vec::new();
     for index in 0..100 {
@@ -85,7 +86,8 @@ async fn c15_w3_a_hundred_waiters_are_one_question_and_are_told_at_once() {
     let looks = model.faults.looks.load(SeqCst) - before;
     let most = u32::try_from(start.elapsed().as_millis() / 250).unwrap() + 1;
     assert!((2..=most).contains(&looks), "{looks} looks, and {most} at most");
-    // By polls it would be three times the bound. A question of each waiter would be thirty times the bound.
+    // By polls it would be three times the bound. A question of each waiter would be thirty times
+    // the bound.
     let (mut took, mut looks) = (Duration::ZERO, 0);
     for _ in 0..ROUNDS {
         let before = model.faults.looks.load(SeqCst);
@@ -263,7 +265,8 @@ async fn c12_close_ends_waits_at_every_stage() {
     engine.close().await.unwrap();
     assert!(!member.is_held());
     assert_eq!(told(attending, AT_ONCE).await.unwrap_err().kind(), ErrorKind::Closed);
-    // Where the machine stood still, the question may have come to the store after the release of the member.
+    // Where the machine stood still, the question may have come to the store after the release of
+    // the member.
     match told(looking, AT_ONCE).await {
         Ok(outcome) => assert_eq!(counted(outcome), (0, 1, 0)),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),

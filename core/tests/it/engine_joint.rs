@@ -1,4 +1,5 @@
-//! Concurrent steps leave together, each caller gets its own answer, and nobody waits for whom it need not wait for.
+//! Concurrent steps leave together, each caller gets its own answer, and nobody waits for whom it
+//! need not wait for.
 
 #![allow(
     clippy::disallowed_methods,
@@ -222,8 +223,8 @@ async fn pairs(semaphore: &Arc<dyn Semaphore>, time: Duration) {
     }
 }
 
-/// How many requests of several entries there were, and how many pairs of acquires and releases overlapped. A request that
-/// overtakes another one began later, and does not count.
+/// How many requests of several entries there were, and how many pairs of acquires and releases
+/// overlapped. A request that overtakes another one began later, and does not count.
 fn overlaps(flights: &[(bool, Instant, Instant)]) -> (usize, usize) {
     let overlap = |(acquires, from, until): &(bool, Instant, Instant)| {
         let others = flights.iter().filter(|other| *acquires && !other.0);

@@ -102,7 +102,8 @@ async fn l5_callers_that_gave_up_are_not_charged() {
         let limiter = Arc::clone(&limiter);
         async move { limiter.allow().await.unwrap() }
     });
-    // Both are polled next, gather behind the first and leave together; what carries them is lost for a while.
+    // Both are polled next, gather behind the first and leave together; what carries them is lost
+    // for a while.
     let [waiting, asking] = [true, false].map(|wait| {
         let limiter = Arc::clone(&limiter);
         tokio::spawn(async move {
@@ -294,7 +295,8 @@ async fn l6_a_place_that_would_come_late_is_given_back() {
     let (model, engine) = model();
     let limiter = limiter(&engine, Quota::per(1, Duration::from_secs(1)).burst(1));
     limiter.allow().await.unwrap();
-    // The store is asked for a place within 1 s and answers after 1.5 s, so that it would be 2 s in the end.
+    // The store is asked for a place within 1 s and answers after 1.5 s, so that it would be 2 s in
+    // the end.
     model.faults.delay_ms.store(3_000, SeqCst);
     let watch = Stopwatch::start();
     let limit = Duration::from_millis(1_900);

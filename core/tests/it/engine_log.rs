@@ -53,7 +53,8 @@ impl Subscriber for Shared {
     fn exit(&self, _: &Id) {}
 }
 
-/// The log, and the tests of this file one after the other: other tests of the program write to it, too.
+/// The log, and the tests of this file one after the other: other tests of the program write to it,
+/// too.
 pub(crate) async fn log() -> (Arc<Log>, tokio::sync::MutexGuard<'static, ()>) {
     static LOG: OnceLock<Arc<Log>> = OnceLock::new();
     static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -72,7 +73,8 @@ impl Log {
         self.0.lock().unwrap().iter().filter(|(_, line)| line.contains(text)).cloned().collect()
     }
 
-    /// The lines with that text, once there are so many: a thread writes its line a moment after what the line tells.
+    /// The lines with that text, once there are so many: a thread writes its line a moment after
+    /// what the line tells.
     pub(crate) async fn told(&self, text: &str, count: usize) -> Vec<(Level, String)> {
         let told = async {
             while self.lines(text).len() < count {
@@ -132,13 +134,15 @@ async fn c29_a_lost_reply_is_no_outage() {
             model.faults.lose_replies.store(false, SeqCst);
             drop(mutex.lock().await.unwrap());
             engine.drain().await.unwrap();
-            // A machine that stands still between a lost reply and the next answer makes an outage of it.
+            // A machine that stands still between a lost reply and the next answer makes an outage
+            // of it.
             if began.elapsed() < OUTAGE {
                 let lines = log.lines("store of lost replies");
                 assert_eq!(lines.len(), before, "{lines:?}");
                 quick += 1;
             }
-            // The lost replies are spread over more than the time of an outage: the answers between them count.
+            // The lost replies are spread over more than the time of an outage: the answers between
+            // them count.
             sleep(OUTAGE * 2 / 5).await;
         }
     };

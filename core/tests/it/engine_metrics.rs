@@ -100,7 +100,8 @@ async fn c29_outages_losses_waits_and_decisions_are_counted() {
         "stanchion_store_away store=counted",
         "stanchion_losses_total store=counted kind=mutex cause=deadline",
     );
-    // A thread counts a loss a moment after it has told it. An outage is noticed by the requests that fail.
+    // A thread counts a loss a moment after it has told it. An outage is noticed by the requests
+    // that fail.
     let counted = async {
         while metrics.read(away) != 1.0_f64.to_bits() || metrics.read(losses) == 0 {
             drop(engine.ping().await);

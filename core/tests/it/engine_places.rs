@@ -121,7 +121,8 @@ async fn c27_a_waiter_with_others_in_front_polls_rarely_and_is_heard_often() {
 #[tokio::test]
 async fn c5_a_place_lost_between_two_slow_answers_is_noticed() {
     let (model, engine) = model();
-    // One answer later than its request by half a lease, the next one not: neither interval on this side is a lease.
+    // One answer later than its request by half a lease, the next one not: neither interval on this
+    // side is a lease.
     let lease = Duration::from_millis(3500);
     let mutex = mutex(&engine, lease);
     let guard = mutex.lock().await.unwrap();

@@ -32,7 +32,8 @@ thread_local! {
 /// Set for the process in which the test does its work.
 const ALONE: &str = "STANCHION_TEST_ALONE";
 
-/// In a process of its own: once a test has paused a clock, tokio's clock panics where a thread ends.
+/// In a process of its own: once a test has paused a clock, tokio's clock panics where a thread
+/// ends.
 #[test]
 fn c12_a_release_as_the_thread_ends_is_queued() {
     if env::var_os(ALONE).is_some() {

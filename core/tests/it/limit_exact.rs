@@ -1,4 +1,5 @@
-//! The bucket against a model in wide integers: the same calls at the same times, the same answers (L3).
+//! The bucket against a model in wide integers: the same calls at the same times, the same answers
+//! (L3).
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 

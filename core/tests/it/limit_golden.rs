@@ -1,4 +1,5 @@
-//! The table of calls and answers that every store must agree with (L3), on the bucket and on the model.
+//! The table of calls and answers that every store must agree with (L3), on the bucket and on the
+//! model.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 

@@ -71,7 +71,8 @@ proptest! {
                 }
             }
         }
-        // Then somebody takes all there is, at every microsecond for a while and once the bucket is full.
+        // Then somebody takes all there is, at every microsecond for a while and once the bucket is
+        // full.
         for at in (now..now + patience).chain([bucket.full_at().max(now + patience)]) {
             let rest = bucket.peek(at).remaining;
             if rest > 0 {
@@ -112,7 +113,8 @@ proptest! {
         burst in 1_u64..50,
         cost in 1_u64..50,
     ) {
-        // The burst is worth a millisecond or more; below that a wait rounded up to a microsecond shows.
+        // The burst is worth a millisecond or more; below that a wait rounded up to a microsecond
+        // shows.
         let period = period.max((amount * 1000).div_ceil(burst));
         let quota = quota(amount, period, burst);
         let cost = cost.min(burst);
@@ -230,8 +232,9 @@ fn l5_a_snapshot_says_what_the_bucket_would() {
 
 #[test]
 fn l1_a_partial_refund_is_not_given_back_twice() {
-    // Two of ten, then one; the second is cancelled, then the first. Were the second's refund taken off the cost
-    // behind the first, the bucket would be full when the time of the last comes, and admit eleven at once.
+    // Two of ten, then one; the second is cancelled, then the first. Were the second's refund taken
+    // off the cost behind the first, the bucket would be full when the time of the last comes, and
+    // admit eleven at once.
     let mut bucket = Bucket::empty(quota(1, 1000, 10), 0);
     for (id, cost) in [(1, 10), (2, 10), (3, 1)] {
         bucket.reserve(0, id, cost, MAX).unwrap();

@@ -19,15 +19,15 @@ const SHIFT: &str = "shift";
 /// [`RedisOptions::clock`](crate::servers::RedisOptions::clock) and
 /// [`PostgresOptions::clock`](crate::servers::PostgresOptions::clock).
 ///
-/// It is the machine's clock plus a shift, at first zero. Monotonic clocks are not touched, as with an administrator's
-/// step of the clock; nor is the machine's own clock. Servers with the same `Clock` are shifted together, and a restart
-/// keeps the shift. Clones are the same clock.
+/// It is the machine's clock plus a shift, at first zero. Monotonic clocks are not touched, as with
+/// an administrator's step of the clock; nor is the machine's own clock. Servers with the same
+/// `Clock` are shifted together, and a restart keeps the shift. Clones are the same clock.
 ///
-/// Redis ends the waits of its clients (`BLPOP`) by this clock, too: a wait during which the clock goes back lasts that
-/// much longer.
+/// Redis ends the waits of its clients (`BLPOP`) by this clock, too: a wait during which the clock
+/// goes back lasts that much longer.
 ///
-/// It is a small library that is compiled by `cc` when a clock is created, and preloaded into the server. It needs
-/// Linux on a 64-bit machine and a dynamically linked server.
+/// It is a small library that is compiled by `cc` when a clock is created, and preloaded into the
+/// server. It needs Linux on a 64-bit machine and a dynamically linked server.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -56,8 +56,8 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`ServerError::NoClock`] if there is no `cc`, or the platform is not 64-bit Linux; [`ServerError::Ended`] if the
-    /// compiler fails; otherwise the system's error.
+    /// [`ServerError::NoClock`] if there is no `cc`, or the platform is not 64-bit Linux;
+    /// [`ServerError::Ended`] if the compiler fails; otherwise the system's error.
     pub fn new() -> Result<Self, ServerError> {
         if !cfg!(all(target_os = "linux", target_pointer_width = "64")) {
             return Err(ServerError::NoClock { reason: "preloading it needs Linux on a 64-bit machine" });
@@ -74,7 +74,8 @@ impl Clock {
         Ok(Self(Arc::new(Inner { shift: Mutex::new(0), file, folder })))
     }
 
-    /// Sets the shift in µs: ahead of the machine's clock, or behind it if negative. Servers see it at once.
+    /// Sets the shift in µs: ahead of the machine's clock, or behind it if negative. Servers see it
+    /// at once.
     ///
     /// # Errors
     ///
@@ -87,7 +88,8 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`] if the shift exceeds 64 bits of microseconds; otherwise as [`set`](Self::set).
+    /// [`ErrorKind::InvalidInput`] if the shift exceeds 64 bits of microseconds; otherwise as
+    /// [`set`](Self::set).
     pub fn forward(&self, by: Duration) -> io::Result<()> {
         self.update(|shift| shift.checked_add(i64::try_from(by.as_micros()).ok()?))
     }
@@ -106,7 +108,8 @@ impl Clock {
         *self.0.shift.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a program that is not started yet use this clock, too. The program must not be linked statically.
+    /// Makes a program that is not started yet use this clock, too. The program must not be linked
+    /// statically.
     pub fn shifts(&self, command: &mut Command) {
         command.envs(self.variables());
     }
@@ -127,7 +130,8 @@ impl Clock {
         ["env".into(), library, shift]
     }
 
-    /// Checks that the server has loaded the library: the loader skips a library that it cannot load, with a warning.
+    /// Checks that the server has loaded the library: the loader skips a library that it cannot
+    /// load, with a warning.
     pub(crate) fn check(&self, pid: Option<u32>) -> Result<(), ServerError> {
         let maps = fs::read_to_string(format!("/proc/{}/maps", pid.unwrap_or(0))).map_err(io_error)?;
         if maps.contains(LIBRARY) {
@@ -139,7 +143,8 @@ impl Clock {
     fn update(&self, change: impl FnOnce(i64) -> Option<i64>) -> io::Result<()> {
         let mut shift = self.0.shift.lock().unwrap_or_else(PoisonError::into_inner);
         let new = change(*shift).ok_or(ErrorKind::InvalidInput)?;
-        // Eight aligned bytes in one write: the servers that have them mapped see either the old number or the new one.
+        // Eight aligned bytes in one write: the servers that have them mapped see either the old
+        // number or the new one.
         self.0.file.write_all_at(&new.to_ne_bytes(), 0)?;
         *shift = new;
         Ok(())

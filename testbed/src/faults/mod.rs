@@ -1,4 +1,5 @@
-//! Faults for tests against real servers: on the wire, in the server's clock, and in the test's own processes.
+//! Faults for tests against real servers: on the wire, in the server's clock, and in the test's own
+//! processes.
 //!
 //! | tool | what it breaks |
 //! | --- | --- |
@@ -6,8 +7,8 @@
 //! | [`Clock`] | a server's wall clock, forward and back, while it runs |
 //! | [`Process`] | a worker process of this test: killed, stopped, resumed |
 //!
-//! The methods of [`servers`](crate::servers) kill, pause and restart the servers themselves, and close their clients'
-//! connections.
+//! The methods of [`servers`](crate::servers) kill, pause and restart the servers themselves, and
+//! close their clients' connections.
 //!
 //! ```no_run
 //! use stanchion_testbed::faults::{Action, Proxy, Then, When};

@@ -10,14 +10,15 @@ use crate::servers::wait_until;
 /// Time limit for a process to stop, on a busy machine.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// A process that this test has started: often its own program again, with a variable that selects the worker's role.
+/// A process that this test has started: often its own program again, with a variable that selects
+/// the worker's role.
 ///
 /// Signals go to this process only, not to its children. It needs Linux, for `/proc`.
 ///
 /// # Drop
 ///
-/// Kills the process and waits for its end. A test that is killed itself drops nothing, so a worker should end at the
-/// end of its standard input.
+/// Kills the process and waits for its end. A test that is killed itself drops nothing, so a worker
+/// should end at the end of its standard input.
 ///
 /// ```no_run
 /// use std::process::{Command, Stdio};
@@ -64,7 +65,8 @@ impl Process {
         self.child.stderr.take()
     }
 
-    /// Kills the process (`SIGKILL`), even if it is stopped, and waits for its end. Does nothing if it has ended.
+    /// Kills the process (`SIGKILL`), even if it is stopped, and waits for its end. Does nothing if
+    /// it has ended.
     ///
     /// # Errors
     ///
@@ -78,7 +80,8 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] if it has ended; [`ErrorKind::TimedOut`] if it does not stop within 10 s.
+    /// [`ErrorKind::NotFound`] if it has ended; [`ErrorKind::TimedOut`] if it does not stop within
+    /// 10 s.
     pub fn stop(&mut self) -> io::Result<()> {
         self.signal("STOP")?;
         let pid = self.id();

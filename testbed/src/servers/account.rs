@@ -14,7 +14,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Returns the account to switch to: `postgres`, or else `nobody`, if this process is root; otherwise `None`.
+    /// Returns the account to switch to: `postgres`, or else `nobody`, if this process is root;
+    /// otherwise `None`.
     pub(super) fn for_postgres() -> Result<Option<Self>, ServerError> {
         if !is_root() {
             return Ok(None);

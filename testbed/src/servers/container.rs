@@ -80,8 +80,9 @@ impl Content {
 
 /// A Redis or a Postgres in a private container of this process, on a free port of 127.0.0.1.
 ///
-/// It needs a Docker daemon on this machine, the program `docker`, and the image or a registry to pull it from. The
-/// image must behave like the official one. The container is removed after this process, however the process ends.
+/// It needs a Docker daemon on this machine, the program `docker`, and the image or a registry to
+/// pull it from. The image must behave like the official one. The container is removed after this
+/// process, however the process ends.
 ///
 /// # Drop
 ///
@@ -97,18 +98,19 @@ pub struct Container {
 }
 
 impl Container {
-    /// Starts a Redis without persistence and waits until it answers. Pulls the image if it is not there.
+    /// Starts a Redis without persistence and waits until it answers. Pulls the image if it is not
+    /// there.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Container`] if there is no daemon, client, or image; otherwise the reason why the server did not
-    /// start.
+    /// [`ServerError::Container`] if there is no daemon, client, or image; otherwise the reason why
+    /// the server did not start.
     pub fn redis() -> Result<Self, ServerError> {
         Self::start(Content::Redis)
     }
 
-    /// Starts a Postgres, with a superuser `postgres` without a password, and waits until it answers. Pulls the image
-    /// if it is not there.
+    /// Starts a Postgres, with a superuser `postgres` without a password, and waits until it
+    /// answers. Pulls the image if it is not there.
     ///
     /// # Errors
     ///
@@ -146,7 +148,8 @@ impl Container {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Container`] if the daemon refuses, for example because the container does not run.
+    /// [`ServerError::Container`] if the daemon refuses, for example because the container does not
+    /// run.
     pub fn kill(&self) -> Result<(), ServerError> {
         self.docker.kill(&self.name)
     }
@@ -166,7 +169,8 @@ impl Container {
         let image = content.image();
         launch::on_free_port(|port| {
             let name = format!("stanchion-{}-{:016x}", content.program(), rand::random::<u64>());
-            // From here on the container will be removed, whatever happens, even if it does not exist yet.
+            // From here on the container will be removed, whatever happens, even if it does not
+            // exist yet.
             let remover = remover(&name)?;
             let container =
                 Self { content, name, image: image.clone(), port, docker: docker.clone(), remover };

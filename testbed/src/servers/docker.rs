@@ -30,7 +30,8 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 const BRIDGE: &str = "bridge";
 const MACHINE: &str = "host";
 
-/// The daemon's connections belong to a runtime, so one runtime lives until the end of this process.
+/// The daemon's connections belong to a runtime, so one runtime lives until the end of this
+/// process.
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
 type Failed = Box<dyn Error + Send + Sync>;
@@ -66,8 +67,8 @@ impl Docker {
         connected.map_err(ServerError::container("reach a Docker daemon"))
     }
 
-    /// Returns the address on which a server must listen in its container, so that it is reachable on this port of the
-    /// machine's 127.0.0.1.
+    /// Returns the address on which a server must listen in its container, so that it is reachable
+    /// on this port of the machine's 127.0.0.1.
     pub(super) fn address(&self, port: u16) -> Address {
         Address { host: if self.bridged { "0.0.0.0" } else { "127.0.0.1" }, port }
     }
@@ -94,7 +95,8 @@ impl Docker {
             request = request.with_host_config_modifier(move |host| publish(host, port));
         }
         let started = on_runtime(START_LIMIT, async {
-            // This handle must not remove the container: it could not do it when the process is killed.
+            // This handle must not remove the container: it could not do it when the process is
+            // killed.
             mem::forget(request.start().await?);
             Ok(())
         });
@@ -148,7 +150,8 @@ fn name_and_tag(image: &str) -> (&str, &str) {
     }
 }
 
-/// Runs a future on the runtime of the connections, while this thread waits. The thread may belong to another runtime.
+/// Runs a future on the runtime of the connections, while this thread waits. The thread may belong
+/// to another runtime.
 fn on_runtime<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, Failed>> + Send + 'static,

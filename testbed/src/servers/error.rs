@@ -83,11 +83,13 @@ impl ServerError {
         move |source| Self::Container { action, source: source.into() }
     }
 
-    /// Returns whether another process took the port after it was chosen and before the server started.
+    /// Returns whether another process took the port after it was chosen and before the server
+    /// started.
     pub(super) fn is_port_taken(&self) -> bool {
         match self {
             Self::Ended { log, .. } => log.contains("Address already in use"),
-            // The daemon's messages for a port of another container, or a port that it could not take.
+            // The daemon's messages for a port of another container, or a port that it could not
+            // take.
             #[cfg(feature = "containers")]
             Self::Container { source, .. } => {
                 let said = source.to_string();

@@ -20,8 +20,8 @@ const DEBIAN_POSTGRES: &str = "/usr/lib/postgresql";
 /// Names the server program to use in place of the one that is found, for tests of other versions.
 const REDIS_SERVER: &str = "STANCHION_TEST_REDIS_SERVER";
 
-/// Returns the path of the newest `redis-server` or `valkey-server`, 6.2 or later; of the program that
-/// `STANCHION_TEST_REDIS_SERVER` names, if that is set.
+/// Returns the path of the newest `redis-server` or `valkey-server`, 6.2 or later; of the program
+/// that `STANCHION_TEST_REDIS_SERVER` names, if that is set.
 ///
 /// # Errors
 ///
@@ -33,7 +33,8 @@ pub fn redis_server() -> Result<PathBuf, ServerError> {
     }
 }
 
-/// Returns the folder with `initdb`, `postgres` and the other programs of the newest PostgreSQL, 14 or later.
+/// Returns the folder with `initdb`, `postgres` and the other programs of the newest PostgreSQL, 14
+/// or later.
 ///
 /// # Errors
 ///
@@ -128,7 +129,8 @@ fn version_of(program: &Path) -> Option<Version> {
     parse_version(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Reads `Redis server v=7.0.15 sha=…` and `postgres (PostgreSQL) 15.18 (Debian …)`, also `17beta1`.
+/// Reads `Redis server v=7.0.15 sha=…` and `postgres (PostgreSQL) 15.18 (Debian …)`, also
+/// `17beta1`.
 fn parse_version(text: &str) -> Option<Version> {
     let words = text.split_whitespace().map(|word| word.trim_start_matches("v="));
     let mut numbers = words.filter(|word| word.starts_with(|first: char| first.is_ascii_digit()));

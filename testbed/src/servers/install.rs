@@ -49,8 +49,8 @@ fn missing_of(packages: &[Package]) -> Vec<Package> {
 
 /// Ensures that every server is installed, and returns the packages that were installed for it.
 ///
-/// Missing packages are installed if `permission` allows it, this process is root, and the system is Debian or derived
-/// from it. `announce` gets the command before it runs. No service is started.
+/// Missing packages are installed if `permission` allows it, this process is root, and the system
+/// is Debian or derived from it. `announce` gets the command before it runs. No service is started.
 ///
 /// # Errors
 ///

@@ -46,8 +46,8 @@ const MEMORY_ROOM: u64 = 4 << 30;
 
 /// Creates a folder for one server; it is removed with the server.
 ///
-/// The folder is in memory if there is enough space: concurrently starting servers would mostly wait for a disk. A
-/// killed server loses no data by that. `TMPDIR` selects another place.
+/// The folder is in memory if there is enough space: concurrently starting servers would mostly
+/// wait for a disk. A killed server loses no data by that. `TMPDIR` selects another place.
 ///
 /// # Errors
 /// If it cannot be created.
@@ -112,8 +112,8 @@ fn is_alive(pid: u32) -> bool {
 
 /// Returns a port without a listener, outside the range of outgoing connections.
 ///
-/// A port in that range could be lost while its server is down: to any client's connection, or to a client that
-/// connects to the dead server's port from the same port, and so to itself.
+/// A port in that range could be lost while its server is down: to any client's connection, or to a
+/// client that connects to the dead server's port from the same port, and so to itself.
 ///
 /// The port is reserved until this process ends: no other test takes it while its server is down.
 pub(crate) fn free_port() -> io::Result<u16> {
@@ -138,8 +138,8 @@ pub(crate) fn free_port() -> io::Result<u16> {
 /// The locks of ports that this process has taken.
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Takes a port for this process, by a file in a folder that all share; `false` if it is taken. Where files cannot be
-/// locked, none is.
+/// Takes a port for this process, by a file in a folder that all share; `false` if it is taken.
+/// Where files cannot be locked, none is.
 fn reserve(folder: &Path, port: u16) -> bool {
     let file = fs::create_dir_all(folder).and_then(|()| File::create(folder.join(port.to_string())));
     let Ok(file) = file else { return true };

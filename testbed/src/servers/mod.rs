@@ -1,17 +1,19 @@
-//! Real servers for tests: found on this machine, private to one process, and ended with that process.
-//!
-//! [`redis()`] and [`postgres()`] return the server that all tests of a process share. [`RedisServer`] and
-//! [`PostgresServer`] are for tests that kill, stop or fill a server, [`RedisCluster`] and [`RedisSentinel`] for tests
-//! that need several servers. [`PgBouncer`] is a pooler in front of a Postgres. Nothing here is asynchronous: starting
-//! a server blocks the thread, for about 50 ms with Redis and a second with Postgres.
-//!
-//! With the feature `containers`, the two shared servers run in containers if a Docker daemon answers and has the image
-//! or can pull it. The other servers never do, because a test that stops a server or shifts its clock needs the
+//! Real servers for tests: found on this machine, private to one process, and ended with that
 //! process.
 //!
-//! The parent of each server is a small shell that holds the reading end of a pipe. However this process ends, the pipe
-//! is then closed, and the shell kills the server and removes its folder. So no `Drop` has to run, and a killed test
-//! leaves nothing behind. It needs Linux, for `/proc`.
+//! [`redis()`] and [`postgres()`] return the server that all tests of a process share.
+//! [`RedisServer`] and [`PostgresServer`] are for tests that kill, stop or fill a server,
+//! [`RedisCluster`] and [`RedisSentinel`] for tests that need several servers. [`PgBouncer`] is a
+//! pooler in front of a Postgres. Nothing here is asynchronous: starting a server blocks the
+//! thread, for about 50 ms with Redis and a second with Postgres.
+//!
+//! With the feature `containers`, the two shared servers run in containers if a Docker daemon
+//! answers and has the image or can pull it. The other servers never do, because a test that stops
+//! a server or shifts its clock needs the process.
+//!
+//! The parent of each server is a small shell that holds the reading end of a pipe. However this
+//! process ends, the pipe is then closed, and the shell kills the server and removes its folder. So
+//! no `Drop` has to run, and a killed test leaves nothing behind. It needs Linux, for `/proc`.
 //!
 //! ```no_run
 //! use stanchion_testbed::servers::{RedisOptions, RedisServer};

@@ -18,24 +18,26 @@ const PROGRAM: &str = "pgbouncer";
 const SETTINGS: &str = "pgbouncer.ini";
 const USERS: &str = "users.txt";
 
-/// A private transaction pooler of this process, on a free port of 127.0.0.1. Between two transactions, a client has no
-/// connection to the server.
+/// A private transaction pooler of this process, on a free port of 127.0.0.1. Between two
+/// transactions, a client has no connection to the server.
 ///
-/// It runs as the account of the server behind it, and ends with this process, however the process ends. It can be
-/// killed, paused and restarted like any [`Server`].
+/// It runs as the account of the server behind it, and ends with this process, however the process
+/// ends. It can be killed, paused and restarted like any [`Server`].
 #[derive(Debug)]
 pub struct PgBouncer {
     server: Server,
 }
 
 impl PgBouncer {
-    /// Starts a pooler in front of `behind` with at most `connections` to it for each user, and waits until it answers.
+    /// Starts a pooler in front of `behind` with at most `connections` to it for each user, and
+    /// waits until it answers.
     ///
     /// Its users are `postgres` and `users`, by name; it needs no passwords.
     ///
     /// # Errors
     ///
-    /// [`ServerError::NotInstalled`] if there is no `pgbouncer`; otherwise the reason why it did not start.
+    /// [`ServerError::NotInstalled`] if there is no `pgbouncer`; otherwise the reason why it did
+    /// not start.
     pub fn start(behind: &PostgresServer, connections: usize, users: &[&str]) -> Result<Self, ServerError> {
         let program = find::pgbouncer()?;
         let account = Account::for_postgres()?;

@@ -22,8 +22,8 @@ use crate::faults::Clock;
 const PROGRAM: &str = "postgres";
 const RULES: &str = "hba.conf";
 
-/// The options of a [`PostgresServer`]. By default it has no `fsync`, which is enough for a test that kills only
-/// processes; no TLS; and no passwords.
+/// The options of a [`PostgresServer`]. By default it has no `fsync`, which is enough for a test
+/// that kills only processes; no TLS; and no passwords.
 #[derive(Debug, Clone, Default)]
 pub struct PostgresOptions {
     fsync: bool,
@@ -42,16 +42,16 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets whether the data is in the system's folder of temporary files, which is mostly on a disk, also where there is
-    /// enough memory: for measurements of commits that wait for the disk.
+    /// Sets whether the data is in the system's folder of temporary files, which is mostly on a
+    /// disk, also where there is enough memory: for measurements of commits that wait for the disk.
     #[must_use]
     pub fn on_disk(mut self, on: bool) -> Self {
         self.on_disk = on;
         self
     }
 
-    /// Makes the port accept only TLS. The certificate, for `127.0.0.1` and `localhost`, is signed by an authority that
-    /// is created for this server; [`PostgresServer::ca`] returns its path.
+    /// Makes the port accept only TLS. The certificate, for `127.0.0.1` and `localhost`, is signed
+    /// by an authority that is created for this server; [`PostgresServer::ca`] returns its path.
     #[must_use]
     pub fn tls(mut self, on: bool) -> Self {
         self.tls = on;
@@ -87,7 +87,8 @@ impl PostgresOptions {
             ("unix_socket_directories", folder.to_string_lossy().into_owned()),
             ("hba_file", in_folder(RULES)),
             ("fsync", if self.fsync { "on" } else { "off" }.to_owned()),
-            // In the data folder, so that a killed server leaves nothing behind in the machine's memory.
+            // In the data folder, so that a killed server leaves nothing behind in the machine's
+            // memory.
             ("dynamic_shared_memory_type", "mmap".to_owned()),
         ];
         if self.tls {
@@ -115,11 +116,12 @@ impl PostgresOptions {
     }
 }
 
-/// A private Postgres server of this process, on a free port of 127.0.0.1, with its data (in `data`) in a temporary
-/// folder.
+/// A private Postgres server of this process, on a free port of 127.0.0.1, with its data (in
+/// `data`) in a temporary folder.
 ///
-/// Its superuser is `postgres`, without a password. When the tests run as root, it runs as `postgres` or `nobody`.
-/// It ends with this process, however the process ends. It can be killed, paused and restarted like any [`Server`].
+/// Its superuser is `postgres`, without a password. When the tests run as root, it runs as
+/// `postgres` or `nobody`. It ends with this process, however the process ends. It can be killed,
+/// paused and restarted like any [`Server`].
 #[derive(Debug)]
 pub struct PostgresServer {
     server: Server,
@@ -136,7 +138,8 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// [`ServerError::NotInstalled`] if there is no `postgres`; otherwise the reason why it did not start.
+    /// [`ServerError::NotInstalled`] if there is no `postgres`; otherwise the reason why it did not
+    /// start.
     pub fn start(options: PostgresOptions) -> Result<Self, ServerError> {
         Self::start_with(options, postgres_data::copy)
     }
@@ -155,7 +158,8 @@ impl PostgresServer {
             let command = options.command(&programs, folder.path(), &data, port);
             let path = folder.path().to_owned();
             let supervisor = Supervisor::new(folder, account, &command)?;
-            // The postmaster's lock file must confirm the pid: another server may have taken the port first.
+            // The postmaster's lock file must confirm the pid: another server may have taken the
+            // port first.
             let login = SuperuserLogin { folder: path, port, tls: options.tls };
             let probe = move |pid| Ok(postgres_data::is_ready(&login.folder, pid)? && login.log_in()?);
             let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
@@ -165,8 +169,8 @@ impl PostgresServer {
         })
     }
 
-    /// Returns the URL: `postgres://postgres@127.0.0.1:PORT/postgres`; with TLS also the parameters to trust only its
-    /// authority.
+    /// Returns the URL: `postgres://postgres@127.0.0.1:PORT/postgres`; with TLS also the parameters
+    /// to trust only its authority.
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
@@ -183,13 +187,14 @@ impl PostgresServer {
         self.tls.then(|| self.dir().join(CA))
     }
 
-    /// Returns the folder of the server's programs, like `pg_isready` and `psql` if they are installed.
+    /// Returns the folder of the server's programs, like `pg_isready` and `psql` if they are
+    /// installed.
     pub fn programs(&self) -> &Path {
         &self.programs
     }
 
-    /// Runs statements as the superuser, by `psql`: all or none of them. Returns the values of the last one, one row a
-    /// line.
+    /// Runs statements as the superuser, by `psql`: all or none of them. Returns the values of the
+    /// last one, one row a line.
     ///
     /// # Errors
     ///
@@ -198,8 +203,8 @@ impl PostgresServer {
         psql(&self.programs, &self.superusers_door(), statements)
     }
 
-    /// Runs a script as the superuser, by `psql`, one statement after the other until one fails. It may have any
-    /// length, unlike in [`sql`](Self::sql). Returns the output.
+    /// Runs a script as the superuser, by `psql`, one statement after the other until one fails. It
+    /// may have any length, unlike in [`sql`](Self::sql). Returns the output.
     ///
     /// # Errors
     ///
@@ -212,7 +217,8 @@ impl PostgresServer {
         format!("host={} port={} user=postgres dbname=postgres", self.dir().display(), self.port())
     }
 
-    /// Creates a role that can log in, runs `grants` for it, and returns its URL. The name is not quoted.
+    /// Creates a role that can log in, runs `grants` for it, and returns its URL. The name is not
+    /// quoted.
     ///
     /// # Errors
     ///

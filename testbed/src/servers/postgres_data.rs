@@ -1,4 +1,5 @@
-//! The data folder of a Postgres: created once by `initdb`, which takes seconds, and copied for every server.
+//! The data folder of a Postgres: created once by `initdb`, which takes seconds, and copied for
+//! every server.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -40,7 +41,8 @@ pub(super) fn copy(programs: &Path, account: Option<Account>, folder: &Path) -> 
     Ok(target)
 }
 
-/// Puts a copy of a running server's present data into `folder`, with the settings of a standby. Returns its path.
+/// Puts a copy of a running server's present data into `folder`, with the settings of a standby.
+/// Returns its path.
 pub(super) fn copy_of(
     door: &Path,
     port: u16,
@@ -68,7 +70,8 @@ pub(super) fn copy_of(
     Ok(target)
 }
 
-/// Returns whether the lock file in `folder` says that the postmaster with this id accepts connections.
+/// Returns whether the lock file in `folder` says that the postmaster with this id accepts
+/// connections.
 pub(super) fn is_ready(folder: &Path, pid: u32) -> io::Result<bool> {
     let file = fs::read_to_string(data(folder).join("postmaster.pid"))?;
     let mut lines = file.lines().map(str::trim);

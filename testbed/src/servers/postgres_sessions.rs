@@ -8,7 +8,8 @@ const TERMINATE: &str = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_s
      WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
 impl PostgresServer {
-    /// Ends all sessions but its own (`pg_terminate_backend`). Returns their number, after they have ended.
+    /// Ends all sessions but its own (`pg_terminate_backend`). Returns their number, after they
+    /// have ended.
     ///
     /// # Errors
     ///

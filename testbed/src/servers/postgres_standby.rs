@@ -7,10 +7,12 @@ use super::postgres_data;
 use super::wait::wait_until;
 
 impl PostgresServer {
-    /// Starts a standby of this server, with a copy of its data and a port of its own, and waits until it answers. It
-    /// follows asynchronously; [`await_standby`](Self::await_standby) waits for it.
+    /// Starts a standby of this server, with a copy of its data and a port of its own, and waits
+    /// until it answers. It follows asynchronously; [`await_standby`](Self::await_standby) waits
+    /// for it.
     ///
-    /// The options must be those of this server: a standby needs at least the same limits to follow.
+    /// The options must be those of this server: a standby needs at least the same limits to
+    /// follow.
     ///
     /// # Errors
     ///

@@ -14,7 +14,8 @@ use super::supervisor::Supervisor;
 const PROGRAM: &str = "prometheus";
 const SETTINGS: &str = "prometheus.yml";
 
-/// A private Prometheus of this process, on a free port of 127.0.0.1, that scrapes one address five times a second.
+/// A private Prometheus of this process, on a free port of 127.0.0.1, that scrapes one address five
+/// times a second.
 ///
 /// It ends with this process, however the process ends.
 #[derive(Debug)]
@@ -27,7 +28,8 @@ impl Prometheus {
     ///
     /// # Errors
     ///
-    /// [`ServerError::NotInstalled`] if there is no `prometheus`; otherwise the reason why it did not start.
+    /// [`ServerError::NotInstalled`] if there is no `prometheus`; otherwise the reason why it did
+    /// not start.
     pub fn start(target: SocketAddr) -> Result<Self, ServerError> {
         let program = find::prometheus()?;
         launch::on_free_port(|port| {

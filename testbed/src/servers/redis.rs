@@ -22,7 +22,8 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// The silence after which a server is replaced, if there is to be no failover.
 const NEVER: Duration = Duration::from_secs(60 * 60);
 
-/// The options of a [`RedisServer`]. By default it has no password, no TLS, no persistence, and `noeviction`.
+/// The options of a [`RedisServer`]. By default it has no password, no TLS, no persistence, and
+/// `noeviction`.
 #[derive(Debug, Clone, Default)]
 pub struct RedisOptions {
     password: Option<String>,
@@ -43,26 +44,27 @@ impl RedisOptions {
         self
     }
 
-    /// Sets whether every write is on disk before its reply (`appendonly yes`, `appendfsync always`), so that
-    /// [`restart`](Server::restart) keeps the data.
+    /// Sets whether every write is on disk before its reply (`appendonly yes`, `appendfsync
+    /// always`), so that [`restart`](Server::restart) keeps the data.
     #[must_use]
     pub fn append_only(mut self, on: bool) -> Self {
         self.append_only = on;
         self
     }
 
-    /// Makes the port accept only TLS. The certificate, for `127.0.0.1` and `localhost`, is signed by an authority that
-    /// is created for this server; [`RedisServer::ca`] returns its path.
+    /// Makes the port accept only TLS. The certificate, for `127.0.0.1` and `localhost`, is signed
+    /// by an authority that is created for this server; [`RedisServer::ca`] returns its path.
     #[must_use]
     pub fn tls(mut self, on: bool) -> Self {
         self.tls = on;
         self
     }
 
-    /// Sets the time for which a node of a cluster, or the primary of sentinels, does not answer until it is replaced.
+    /// Sets the time for which a node of a cluster, or the primary of sentinels, does not answer
+    /// until it is replaced.
     ///
-    /// Without it they are replaced by command alone: a busy machine lets a server be silent for seconds, and a failover
-    /// loses what the replica had not received.
+    /// Without it they are replaced by command alone: a busy machine lets a server be silent for
+    /// seconds, and a failover loses what the replica had not received.
     #[must_use]
     pub fn failover_after(mut self, silence: Duration) -> Self {
         self.failover = Some(silence);
@@ -129,8 +131,9 @@ impl RedisOptions {
         self.password.as_deref()
     }
 
-    /// Returns a port for the messages between the nodes of a cluster. By default it is the server's port plus 10,000,
-    /// which is in the range of outgoing connections: any of them can have it.
+    /// Returns a port for the messages between the nodes of a cluster. By default it is the
+    /// server's port plus 10,000, which is in the range of outgoing connections: any of them can
+    /// have it.
     fn bus_port(&self) -> Result<Option<u16>, ServerError> {
         let is_node = self.config.iter().any(|line| line == CLUSTER_NODE);
         is_node.then(launch::free_port).transpose().map_err(ServerError::io("find a free port"))
@@ -177,9 +180,11 @@ impl RedisOptions {
 /// The line that makes a server a node of a cluster.
 pub(super) const CLUSTER_NODE: &str = "cluster-enabled yes";
 
-/// A private Redis server of this process, on a free port of 127.0.0.1, with its data in a temporary folder.
+/// A private Redis server of this process, on a free port of 127.0.0.1, with its data in a
+/// temporary folder.
 ///
-/// It ends with this process, however the process ends. It can be killed, paused and restarted like any [`Server`].
+/// It ends with this process, however the process ends. It can be killed, paused and restarted like
+/// any [`Server`].
 #[derive(Debug)]
 pub struct RedisServer {
     server: Server,
@@ -191,7 +196,8 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// [`ServerError::NotInstalled`] if there is no `redis-server`; otherwise the reason why it did not start.
+    /// [`ServerError::NotInstalled`] if there is no `redis-server`; otherwise the reason why it did
+    /// not start.
     pub fn start(options: RedisOptions) -> Result<Self, ServerError> {
         let program = find::redis_server()?;
         let options = options.certified()?;
@@ -266,16 +272,16 @@ impl RedisServer {
         ask(&endpoint, self.options.secret(), &[words], limit).map_err(ServerError::io("ask the server"))
     }
 
-    /// Returns whether a replica has confirmed all writes of this server. A replica confirms once a second, and not
-    /// before the first write.
+    /// Returns whether a replica has confirmed all writes of this server. A replica confirms once a
+    /// second, and not before the first write.
     pub fn is_followed(&self) -> bool {
         let info = self.probe(&["INFO", "replication"]).unwrap_or_default();
         let offset = info.lines().find_map(|line| line.trim_end().strip_prefix("master_repl_offset:"));
         offset.is_some_and(|offset| offset != "0" && info.contains(&format!(",offset={offset},")))
     }
 
-    /// Writes to a server that is still empty, and waits until a replica has the write: only from then on are writes
-    /// sent to it at once.
+    /// Writes to a server that is still empty, and waits until a replica has the write: only from
+    /// then on are writes sent to it at once.
     pub(super) fn await_replica(&self) -> Result<(), ServerError> {
         self.command(&["FLUSHALL"])?;
         let followed = wait_until(launch::READY_LIMIT, || self.is_followed().then_some(()));

@@ -7,8 +7,8 @@ use super::error::ServerError;
 use super::redis::RedisServer;
 
 impl RedisServer {
-    /// Closes the connections of all normal clients (`CLIENT KILL TYPE normal`), but not of replicas and subscribers.
-    /// Returns how many connections there were.
+    /// Closes the connections of all normal clients (`CLIENT KILL TYPE normal`), but not of
+    /// replicas and subscribers. Returns how many connections there were.
     ///
     /// # Errors
     ///
@@ -17,7 +17,8 @@ impl RedisServer {
         count(&self.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?)
     }
 
-    /// Closes the connections of clients with this name (`CLIENT SETNAME`). Returns how many connections there were.
+    /// Closes the connections of clients with this name (`CLIENT SETNAME`). Returns how many
+    /// connections there were.
     ///
     /// # Errors
     ///
@@ -31,8 +32,8 @@ impl RedisServer {
         Ok(killed)
     }
 
-    /// Answers no client for `time`, in whole milliseconds (`CLIENT PAUSE`), not even a client that asks to end the
-    /// pause. Connections stay open, and their requests are executed afterwards.
+    /// Answers no client for `time`, in whole milliseconds (`CLIENT PAUSE`), not even a client that
+    /// asks to end the pause. Connections stay open, and their requests are executed afterwards.
     ///
     /// # Errors
     ///

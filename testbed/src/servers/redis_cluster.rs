@@ -24,7 +24,8 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Starts the servers, joins them to a cluster, and waits until all slots are served and all replicas are in sync.
+    /// Starts the servers, joins them to a cluster, and waits until all slots are served and all
+    /// replicas are in sync.
     ///
     /// # Errors
     ///
@@ -33,7 +34,8 @@ impl RedisCluster {
         let node = RedisOptions::default()
             .config(CLUSTER_NODE)
             .config(format!("cluster-node-timeout {}", options.failover_ms()))
-            // A failover happens however old the replica's data is, and replicas keep their primaries.
+            // A failover happens however old the replica's data is, and replicas keep their
+            // primaries.
             .config("cluster-replica-validity-factor 0")
             .config("cluster-allow-replica-migration no");
         let node = options.certified()?.over(node);
@@ -64,7 +66,8 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Silent`] if no live node owns it within a time that is long enough for a failover.
+    /// [`ServerError::Silent`] if no live node owns it within a time that is long enough for a
+    /// failover.
     pub fn owner(&self, slot: u16) -> Result<usize, ServerError> {
         self.wait(|| (0..self.nodes.len()).find(|&node| self.holds(node, slot)))
     }
@@ -104,13 +107,15 @@ impl RedisCluster {
             migrate.extend(keys);
             self.nodes[from].command(&migrate)?;
         }
-        // The new owner first, so that no client is redirected to a node that does not know about the slot yet.
+        // The new owner first, so that no client is redirected to a node that does not know about
+        // the slot yet.
         set(to, "NODE", to)?;
         set(from, "NODE", to)?;
         self.wait(|| self.holds(to, slot).then_some(()))
     }
 
-    /// Waits until all slots are served by nodes that know each other, and all live replicas are in sync.
+    /// Waits until all slots are served by nodes that know each other, and all live replicas are in
+    /// sync.
     ///
     /// # Errors
     ///

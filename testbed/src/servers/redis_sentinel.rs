@@ -22,7 +22,8 @@ pub struct RedisSentinel {
 }
 
 impl RedisSentinel {
-    /// Starts all servers, and waits until the replica is in sync and the sentinels know it and each other.
+    /// Starts all servers, and waits until the replica is in sync and the sentinels know it and
+    /// each other.
     ///
     /// A password in the options applies to the servers and to the sentinels.
     ///
@@ -76,7 +77,8 @@ impl RedisSentinel {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Silent`] if they do not agree within a time that is long enough for a failover.
+    /// [`ServerError::Silent`] if they do not agree within a time that is long enough for a
+    /// failover.
     pub fn primary(&self) -> Result<usize, ServerError> {
         self.wait(|| {
             let announced = |index: &usize| {

@@ -15,8 +15,8 @@ pub(super) enum RedisEndpoint {
     Socket(PathBuf),
 }
 
-/// Sends commands and returns their raw replies, without the reply to the login. Waits for each part of the answer at most
-/// `limit`.
+/// Sends commands and returns their raw replies, without the reply to the login. Waits for each
+/// part of the answer at most `limit`.
 pub(super) fn ask(
     endpoint: &RedisEndpoint,
     password: Option<&str>,
@@ -34,8 +34,8 @@ pub(super) fn ask(
             let stream = TcpStream::connect_timeout(&address, limit)?;
             stream.set_read_timeout(Some(limit))?;
             (&stream).write_all(&request)?;
-            // Ends the requests, so that the server closes after its replies: not every version's sentinel knows
-            // `QUIT`.
+            // Ends the requests, so that the server closes after its replies: not every version's
+            // sentinel knows `QUIT`.
             stream.shutdown(Shutdown::Write)?;
             read_all(stream)?
         }

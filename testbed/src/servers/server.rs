@@ -8,11 +8,12 @@ use super::error::ServerError;
 use super::launch;
 use super::supervisor::Supervisor;
 
-/// Returns whether the process with this id answers on our port; another server may have taken the port first.
+/// Returns whether the process with this id answers on our port; another server may have taken the
+/// port first.
 type Probe = Box<dyn Fn(u32) -> io::Result<bool> + Send + Sync>;
 
-/// A running private server of this process: the common part of [`RedisServer`](super::RedisServer) and
-/// [`PostgresServer`](super::PostgresServer).
+/// A running private server of this process: the common part of [`RedisServer`](super::RedisServer)
+/// and [`PostgresServer`](super::PostgresServer).
 ///
 /// # Drop
 ///
@@ -42,7 +43,8 @@ impl Server {
         self.port
     }
 
-    /// Returns the server's (main) process id; `None` after [`kill`](Self::kill). A restart changes it.
+    /// Returns the server's (main) process id; `None` after [`kill`](Self::kill). A restart changes
+    /// it.
     pub fn pid(&self) -> Option<u32> {
         self.supervisor.pid()
     }
@@ -66,7 +68,8 @@ impl Server {
         self.supervisor.kill()
     }
 
-    /// Pauses the server and all its processes (`SIGSTOP`): connections stay open, and no request is answered.
+    /// Pauses the server and all its processes (`SIGSTOP`): connections stay open, and no request
+    /// is answered.
     ///
     /// # Errors
     ///
@@ -84,7 +87,8 @@ impl Server {
         self.supervisor.resume()
     }
 
-    /// Kills the server if it runs, and restarts it on the same port and data; returns when it answers.
+    /// Kills the server if it runs, and restarts it on the same port and data; returns when it
+    /// answers.
     ///
     /// # Errors
     ///

@@ -19,8 +19,9 @@ static POSTGRES: Mutex<Option<SharedServer>> = Mutex::new(None);
 
 /// A server that other tests use at the same time.
 ///
-/// Each test uses its own random namespace, and must not harm the server: no `FLUSHALL`, no kill, no change of
-/// settings. A test that harms a server starts its own [`RedisServer`] or [`PostgresServer`].
+/// Each test uses its own random namespace, and must not harm the server: no `FLUSHALL`, no kill,
+/// no change of settings. A test that harms a server starts its own [`RedisServer`] or
+/// [`PostgresServer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedServer {
     url: &'static str,
@@ -42,8 +43,8 @@ impl SharedServer {
         self.url
     }
 
-    /// Returns whether it comes from the environment: it may have data of other users, and nothing removes the tests'
-    /// data.
+    /// Returns whether it comes from the environment: it may have data of other users, and nothing
+    /// removes the tests' data.
     pub fn is_external(self) -> bool {
         self.origin == Origin::Environment
     }
@@ -55,9 +56,9 @@ impl SharedServer {
     }
 }
 
-/// Returns the shared Redis: the server in `STANCHION_TEST_REDIS_URL`, or else a private one that is started at the
-/// first call. With the feature `containers`, the private one runs in a container if possible, otherwise on this
-/// machine.
+/// Returns the shared Redis: the server in `STANCHION_TEST_REDIS_URL`, or else a private one that
+/// is started at the first call. With the feature `containers`, the private one runs in a container
+/// if possible, otherwise on this machine.
 ///
 /// # Errors
 ///
@@ -73,9 +74,9 @@ pub fn redis() -> Result<SharedServer, ServerError> {
     })
 }
 
-/// Returns the shared Postgres: the server in `STANCHION_TEST_POSTGRES_URL`, or else a private one that is started at
-/// the first call. With the feature `containers`, the private one runs in a container if possible, otherwise on this
-/// machine.
+/// Returns the shared Postgres: the server in `STANCHION_TEST_POSTGRES_URL`, or else a private one
+/// that is started at the first call. With the feature `containers`, the private one runs in a
+/// container if possible, otherwise on this machine.
 ///
 /// # Errors
 ///
@@ -93,7 +94,8 @@ pub fn postgres() -> Result<SharedServer, ServerError> {
     })
 }
 
-/// Returns the container's server, if there is one; otherwise prints why the machine's own server is used.
+/// Returns the container's server, if there is one; otherwise prints why the machine's own server
+/// is used.
 #[cfg(feature = "containers")]
 fn contained(server: &str, container: Result<Container, ServerError>) -> Option<SharedServer> {
     match container {

@@ -18,9 +18,10 @@ const LOG_LINES: usize = 6;
 
 /// One server, its folder, and the shell that supervises both.
 ///
-/// The shell reads a pipe whose other end only this process holds. The kernel closes that end however the process
-/// ends, and the shell then kills the server and removes the folder. A thread of this process could not do it, and
-/// the parent-death signal is tied to a thread and forgotten when the user changes.
+/// The shell reads a pipe whose other end only this process holds. The kernel closes that end
+/// however the process ends, and the shell then kills the server and removes the folder. A thread
+/// of this process could not do it, and the parent-death signal is tied to a thread and forgotten
+/// when the user changes.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     shell: Child,
@@ -37,7 +38,8 @@ struct State {
 }
 
 impl Supervisor {
-    /// Creates a supervisor of `folder`. [`start`](Self::start) runs `command`, as `account` or as the caller.
+    /// Creates a supervisor of `folder`. [`start`](Self::start) runs `command`, as `account` or as
+    /// the caller.
     pub(crate) fn new(
         folder: TempDir,
         account: Option<Account>,
@@ -49,7 +51,8 @@ impl Supervisor {
             .args(command)
             .current_dir(folder.path())
             .env("LC_ALL", "C")
-            // A Ctrl-C in the terminal is for the test process; the shell acts when the process has ended.
+            // A Ctrl-C in the terminal is for the test process; the shell acts when the process has
+            // ended.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -44,7 +44,7 @@ signal() {
 await_death() {
     for process in $family; do
         tries=0
-        while grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$process/status" && [ "$tries" -lt 200 ]; do
+        while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$process/status" && [ "$tries" -lt 200 ]; do
             sleep 0.01
             tries=$((tries + 1))
         done

@@ -37,7 +37,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// Does the same as [`write`](Self::write), with a key that only this account can read, as Postgres demands.
+    /// Does the same as [`write`](Self::write), with a key that only this account can read, as
+    /// Postgres demands.
     pub(super) fn write_for(&self, account: Option<Account>, folder: &Path) -> Result<(), ServerError> {
         self.write(folder)?;
         let key = folder.join(KEY);

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Calls `probe` again and again until it returns a value, for at most `limit`; returns `None` after that.
+/// Calls `probe` again and again until it returns a value, for at most `limit`; returns `None`
+/// after that.
 ///
 /// Blocks the thread. The last call may come up to 50 ms after `limit`.
 #[expect(

@@ -1,4 +1,5 @@
-//! The proxy in front of a Postgres: it groups messages into requests, loses the ordered ones, and nothing else.
+//! The proxy in front of a Postgres: it groups messages into requests, loses the ordered ones, and
+//! nothing else.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 

@@ -1,4 +1,5 @@
-//! The proxy in front of a Redis: it counts, loses the ordered requests and replies, and nothing else.
+//! The proxy in front of a Redis: it counts, loses the ordered requests and replies, and nothing
+//! else.
 
 #![expect(
     clippy::disallowed_methods,

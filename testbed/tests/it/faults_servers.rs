@@ -1,4 +1,5 @@
-//! Faults in servers and processes: closed connections, clocks that jump, workers that are killed and stopped.
+//! Faults in servers and processes: closed connections, clocks that jump, workers that are killed
+//! and stopped.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 

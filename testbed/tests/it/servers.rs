@@ -1,4 +1,5 @@
-//! The test servers: they answer, survive a restart, can be paused and resumed, and end with their process.
+//! The test servers: they answer, survive a restart, can be paused and resumed, and end with their
+//! process.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
@@ -325,7 +326,8 @@ fn the_shared_server_is_one() {
     assert!(postgres.url().starts_with("postgres"));
 }
 
-/// The child process of the test below: starts servers, prints their addresses, and waits to be killed.
+/// The child process of the test below: starts servers, prints their addresses, and waits to be
+/// killed.
 fn be_killed() {
     let redis = RedisServer::start(RedisOptions::default()).unwrap();
     let paused = RedisServer::start(RedisOptions::default()).unwrap();

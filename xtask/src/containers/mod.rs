@@ -13,7 +13,7 @@ use crate::stage::Stages;
 use crate::test::programs::{build as build_programs, workspace};
 use crate::test::report::{Counts, Report};
 use crate::test::side_by_side::{self, Job};
-use crate::workspace::{cargo, target};
+use crate::workspace::cargo;
 use daemon::{Daemon, Found};
 use images::Images;
 
@@ -51,11 +51,6 @@ const SERVERS: [&str; 6] = [
     "--config=profile.dev.package.rustls-webpki.opt-level=0",
     "--config=profile.dev.package.tokio.opt-level=0",
 ];
-
-/// Builds the programs of `run` and ends: the build takes long and needs no daemon.
-pub(crate) fn build() -> Outcome {
-    Ok(programs_of_servers()?.status()?.success())
-}
 
 fn programs_of_servers() -> io::Result<Command> {
     let mut command = servers("build")?;
@@ -115,8 +110,7 @@ pub(crate) fn run() -> Outcome {
 /// this command checks its lints: here its dependencies are built anyway.
 fn servers(command: &str) -> io::Result<Command> {
     let mut command = cargo(&[command]);
-    // With its own target folder, it can be built concurrently with the rest.
-    command.args(SERVERS).env("CARGO_TARGET_DIR", target()?.join("containers"));
+    command.args(SERVERS);
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
     // `cargo clippy` passes `-D warnings` in this form.
     command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
@@ -145,7 +139,7 @@ fn cases(servers: &mut Command, report: &mut Report) -> Outcome {
         jobs.push(Job { program, tests, threads: THREADS, environment: environment.clone() });
     }
     let expected: usize = jobs.iter().map(|job| job.tests.len()).sum();
-    *report = Report::new(side_by_side::run(&jobs, 0), 0, Counts::default());
+    *report = Report::new(side_by_side::run(&jobs, 0), Vec::new(), Counts::default());
     servers.end()?;
     let passed = report.total().passed;
     println!("{passed} of {expected} cases passed on servers in containers");

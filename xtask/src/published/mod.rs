@@ -5,6 +5,7 @@ mod clauses;
 mod examples;
 mod links;
 pub(crate) mod release;
+mod rust_versions;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use rustdoc_types::{Crate, FORMAT_VERSION};
 use serde::Deserialize;
 
 use crate::Outcome;
-use crate::workspace::{BUT_BENCHES, FEATURES, cargo, root, target};
+use crate::workspace::{FEATURES, cargo, root, target};
 
 /// A package that is published.
 #[derive(Debug, Deserialize)]
@@ -23,6 +24,8 @@ struct Package {
     features: std::collections::BTreeMap<String, Vec<String>>,
     publish: Option<Vec<String>>,
     targets: Vec<Target>,
+    /// The oldest compiler that builds it.
+    rust_version: Option<String>,
 }
 
 /// A part of a package that is built.
@@ -91,11 +94,10 @@ fn packages() -> Result<Vec<Package>, Box<dyn std::error::Error>> {
 
 /// Runs rustdoc, and reads what it wrote.
 fn document() -> Result<Vec<Documented>, Box<dyn std::error::Error>> {
-    let status =
-        cargo(&["doc", "--quiet", "--locked", "--workspace", BUT_BENCHES, "--no-deps", "--lib", FEATURES])
-            .env("RUSTDOC", root().join("xtask/src/published/rustdoc.sh"))
-            .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json")
-            .status()?;
+    let status = cargo(&["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--lib", FEATURES])
+        .env("RUSTDOC", root().join("xtask/src/published/rustdoc.sh"))
+        .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json")
+        .status()?;
     if !status.success() {
         return Err("rustdoc failed".into());
     }

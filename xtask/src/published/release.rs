@@ -1,7 +1,7 @@
 //! `cargo xtask release`: what must hold before the crates are published, as far as it can be tried
 //! without a registry.
 
-use super::{Package, packages};
+use super::{Package, packages, rust_versions};
 use crate::Outcome;
 use crate::archive;
 use crate::published;
@@ -16,6 +16,7 @@ pub(crate) fn run() -> Outcome {
     stages.run("docs", published::check_docs)?;
     stages.run("public interfaces", || published::check_api(false))?;
     stages.run("features", || features(&packages))?;
+    stages.run("rust versions", rust_versions::check)?;
     // Each crate is built from its package alone, with the packages of the others in place of a
     // registry.
     let mut package = cargo(&["package", "--locked", "--allow-dirty"]);

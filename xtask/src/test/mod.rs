@@ -23,22 +23,25 @@ use beside::Loops;
 use programs::{Built, Program, build, of_packages, workspace};
 use report::{Counts, Report, counts_of_doc_tests};
 use side_by_side::Job;
+use tiers::Left;
 
-/// The programs that take longest, with the number of their concurrent tests. They start first. All
-/// other programs run one test at a time.
-const THREADS: [(&str, usize); 6] = [
-    ("backend-postgres/it", 4),
+/// The programs that take longest, with the number of their concurrent tests. They start in this
+/// order, before all other programs, and end at about the same time.
+const THREADS: [(&str, usize); 7] = [
+    ("backend-postgres/it", 6),
     ("backend-redis/it", 3),
-    ("backend-postgres/stanchion_postgres", 1),
-    ("backend-memory/it", 1),
-    ("core/it", 1),
-    ("testbed/it", 1),
+    ("backend-memory/it", 2),
+    ("stanchion-cli/it", 1),
+    ("backend-postgres/stanchion_postgres", 2),
+    ("core/it", 2),
+    ("campaign/it", 1),
 ];
+/// The number of concurrent tests of each other program.
 const USUAL_THREADS: usize = 1;
 
 /// Parts of the names of tests that take at least half a minute, most of it waiting. They start
 /// first, in a separate process: at the end of a program the processor would idle.
-const LONG: [&str; 4] = ["lost_commands::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
+const LONG: [&str; 2] = ["lost_commands::", "rights::c21_every"];
 /// Number of concurrent tests in such a process.
 const LONG_THREADS: usize = 2;
 
@@ -90,7 +93,7 @@ fn once(
     let tier = if options.full { "full" } else { "default" };
     println!("\nthe {tier} tier with seed {seed}: the same by `cargo xtask test --seed {seed}`");
     let loops = Loops::start(options.beside)?;
-    let (jobs, undrawn) = jobs(options, built, seed)?;
+    let (jobs, left) = jobs(options, built, seed)?;
     let whole = options.filters.is_empty() && options.package.is_empty();
     let mut report = Report::default();
     let mut counts = Counts::default();
@@ -101,7 +104,7 @@ fn once(
         })?;
     }
     stages.run("tests", || {
-        report = Report::new(side_by_side::run(&jobs, seed), undrawn, counts);
+        report = Report::new(side_by_side::run(&jobs, seed), left, counts);
         Ok(report.is_well())
     })?;
     // Not beside other tests: its workers keep the processor busy, and show more the more they can
@@ -116,10 +119,14 @@ fn once(
     Ok((report.total(), well && report.is_well()))
 }
 
-/// Returns the jobs of each program, and the number of tests that are left to other seeds.
-fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), Box<dyn std::error::Error>> {
+/// Returns the jobs of each program, and the tests that are left to `--full` and to other seeds.
+fn jobs(
+    options: &Test,
+    built: &Built,
+    seed: u64,
+) -> Result<(Vec<Job>, Vec<Left>), Box<dyn std::error::Error>> {
     let mut jobs = Vec::new();
-    let mut undrawn = 0;
+    let mut left = Vec::new();
     for program in of_packages(built.programs.clone(), &options.package)? {
         let mut tests = program.list()?;
         let names: HashSet<_> = tests.iter().collect();
@@ -129,9 +136,7 @@ fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), B
         if !options.filters.is_empty() {
             tests.retain(|test| options.filters.iter().any(|filter| test.contains(filter)));
         } else if !options.full {
-            let all = tests.len();
-            tests.retain(|test| tiers::is_drawn(&program.package, test, seed));
-            undrawn += all - tests.len();
+            left.extend(tiers::draw(&program.package, &mut tests, seed));
         }
         let (long, others): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| takes_long(test));
         let threads = threads_of(&program);
@@ -145,7 +150,7 @@ fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), B
     // Jobs of long tests first, then by program: the run does not have to wait at the end for a job
     // that started early.
     jobs.sort_by_key(|job| (!job.tests.iter().all(|test| takes_long(test)), weight(&job.program)));
-    Ok((jobs, undrawn))
+    Ok((jobs, left))
 }
 
 fn takes_long(test: &str) -> bool {

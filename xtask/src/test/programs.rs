@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::workspace::{BUT_BENCHES, FEATURES, cargo, in_its_own_session};
+use crate::workspace::{FEATURES, cargo, in_its_own_session};
 
 /// The built programs that a test run needs.
 #[derive(Debug, Default)]
@@ -102,10 +102,9 @@ fn package_name(id: &str) -> &str {
     }
 }
 
-/// Returns `cargo COMMAND` for the whole workspace but the benches, with the features that the
-/// tests need.
+/// Returns `cargo COMMAND` for the whole workspace, with the features that the tests need.
 pub(crate) fn workspace(command: &str) -> Command {
-    let mut cargo = cargo(&[command, "--locked", "--workspace", BUT_BENCHES, FEATURES]);
+    let mut cargo = cargo(&[command, "--locked", "--workspace", FEATURES]);
     cargo.stdin(Stdio::null());
     cargo
 }

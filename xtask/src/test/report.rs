@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::events::{Ended, Verdict};
 use super::side_by_side::Done;
+use super::tiers::Left;
 use crate::coverage::clauses::clauses_of;
 
 /// Number of the slowest cases to print.
@@ -38,14 +39,14 @@ impl Counts {
 pub(crate) struct Report {
     done: Vec<Done>,
     /// Tests that the tier leaves to other runs.
-    pub(crate) undrawn: usize,
+    left: Vec<Left>,
     /// The doc tests, and their output if one failed.
     pub(crate) doc_tests: Counts,
 }
 
 impl Report {
-    pub(crate) fn new(done: Vec<Done>, undrawn: usize, doc_tests: Counts) -> Self {
-        Self { done, undrawn, doc_tests }
+    pub(crate) fn new(done: Vec<Done>, left: Vec<Left>, doc_tests: Counts) -> Self {
+        Self { done, left, doc_tests }
     }
 
     fn ended(&self) -> impl Iterator<Item = (&Done, &Ended)> {
@@ -89,8 +90,8 @@ impl Report {
             println!("{package:<22} {passed} cases of clauses passed, {failed} failed, {skipped} skipped");
         }
         self.print_failures();
-        if self.undrawn > 0 {
-            println!("{} cases of deployed variants were not drawn; --full runs them", self.undrawn);
+        for left in &self.left {
+            println!("{left}");
         }
         let Counts { passed, failed, skipped } = self.total();
         println!("{passed} passed, {failed} failed, {skipped} skipped");
@@ -174,7 +175,7 @@ mod tests {
             ("c9_lost", Verdict::Skipped("no clock".to_owned())),
         ];
         let doc_tests = Counts { passed: 3, failed: 0, skipped: 1 };
-        let report = Report::new(vec![done(&verdicts, None)], 0, doc_tests);
+        let report = Report::new(vec![done(&verdicts, None)], Vec::new(), doc_tests);
         assert_eq!(report.total(), Counts { passed: 5, failed: 1, skipped: 2 });
         assert_eq!(report.cases()["stanchion-redis"], Counts { passed: 1, failed: 1, skipped: 1 });
         assert!(!report.is_well());
@@ -183,8 +184,8 @@ mod tests {
     #[test]
     fn a_program_that_breaks_off_is_a_failure_and_nothing_is_no_success() {
         let passed = [("m1_exclusion", Verdict::Passed)];
-        assert!(!Report::new(vec![done(&passed, Some("killed"))], 0, Counts::default()).is_well());
-        assert!(Report::new(vec![done(&passed, None)], 0, Counts::default()).is_well());
+        assert!(!Report::new(vec![done(&passed, Some("killed"))], Vec::new(), Counts::default()).is_well());
+        assert!(Report::new(vec![done(&passed, None)], Vec::new(), Counts::default()).is_well());
         assert!(!Report::default().is_well());
     }
 

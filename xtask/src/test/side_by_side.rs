@@ -14,10 +14,9 @@ use super::programs::Program;
 /// Timeout of a program without output: after that it counts as stuck. A case of the suites may
 /// take two minutes.
 const STUCK: Duration = Duration::from_secs(300);
-/// Maximum number of concurrent tests, over all programs. Most of them mostly wait. With 14, two
-/// cores had 30 threads that were ready to run, the run took as long, and the tests waited for each
-/// other.
-const MAXIMUM_THREADS: usize = 8;
+/// Maximum number of concurrent tests, over all programs. Most of them mostly wait: a test keeps a
+/// processor busy for a tenth of its time on average, so two cores stay below their limit.
+const MAXIMUM_THREADS: usize = 12;
 /// Maximum number of lines that are kept of a program's standard error.
 const KEPT_LINES: usize = 200;
 
@@ -44,53 +43,71 @@ pub(crate) struct Done {
     pub(crate) seconds: f64,
 }
 
-/// Runs jobs in their order, each as soon as its threads are free, and prints failures at once.
+/// Runs jobs, and prints failures at once. Whenever threads become free, the first job starts that
+/// needs no more than these: a job with many threads keeps no others waiting.
 pub(crate) fn run(jobs: &[Job], seed: u64) -> Vec<Done> {
-    let limit = ThreadLimit { free: Mutex::new(MAXIMUM_THREADS), freed: Condvar::new() };
+    let waiting = Waiting::new(jobs.iter().map(|job| job.threads));
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        for job in jobs {
-            let slots = limit.take(job.threads);
-            threads.push(scope.spawn(move || {
+        while let Some(next) = waiting.next() {
+            let waiting = &waiting;
+            let job = &jobs[next];
+            let running = scope.spawn(move || {
                 let done = job.run(seed);
-                drop(slots);
+                waiting.end(job.threads);
                 done
-            }));
+            });
+            threads.push((next, running));
         }
-        let done = threads.into_iter().zip(jobs).map(|(thread, job)| {
-            thread.join().unwrap_or_else(|_| job.broken("its thread panicked".to_owned()))
+        threads.sort_by_key(|(index, _)| *index);
+        let done = threads.into_iter().map(|(index, thread)| {
+            thread.join().unwrap_or_else(|_| jobs[index].broken("its thread panicked".to_owned()))
         });
         done.collect()
     })
 }
 
-/// A semaphore for the threads of tests.
-struct ThreadLimit {
-    free: Mutex<usize>,
+/// The jobs that have not begun, and the threads that no job uses.
+struct Waiting {
+    state: Mutex<WaitingState>,
     freed: Condvar,
 }
 
-impl ThreadLimit {
-    /// Waits until this number of threads is free, at most the maximum number.
-    fn take(&self, threads: usize) -> ThreadSlots<'_> {
-        let threads = threads.min(MAXIMUM_THREADS);
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free =
-            self.freed.wait_while(free, |free| *free < threads).unwrap_or_else(PoisonError::into_inner);
-        *free -= threads;
-        ThreadSlots { limit: self, threads }
+struct WaitingState {
+    /// The index of each job, with the threads that it needs.
+    jobs: Vec<(usize, usize)>,
+    free: usize,
+}
+
+impl Waiting {
+    fn new(threads: impl Iterator<Item = usize>) -> Self {
+        let jobs = threads.map(|threads| threads.min(MAXIMUM_THREADS)).enumerate().collect();
+        let state = Mutex::new(WaitingState { jobs, free: MAXIMUM_THREADS });
+        Self { state, freed: Condvar::new() }
     }
-}
 
-struct ThreadSlots<'a> {
-    limit: &'a ThreadLimit,
-    threads: usize,
-}
+    /// Waits until a job can start, and returns it with its threads taken; `None` if there are no
+    /// more.
+    fn next(&self) -> Option<usize> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if state.jobs.is_empty() {
+                return None;
+            }
+            let free = state.free;
+            if let Some(first) = state.jobs.iter().position(|(_, threads)| *threads <= free) {
+                let (job, threads) = state.jobs.remove(first);
+                state.free -= threads;
+                return Some(job);
+            }
+            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 
-impl Drop for ThreadSlots<'_> {
-    fn drop(&mut self) {
-        *self.limit.free.lock().unwrap_or_else(PoisonError::into_inner) += self.threads;
-        self.limit.freed.notify_all();
+    fn end(&self, threads: usize) {
+        let threads = threads.min(MAXIMUM_THREADS);
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).free += threads;
+        self.freed.notify_all();
     }
 }
 
@@ -172,4 +189,31 @@ impl Job {
 fn last_lines(stderr: impl Read) -> String {
     let lines: Vec<String> = BufReader::new(stderr).lines().map_while(Result::ok).collect();
     lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_with_many_threads_keeps_no_other_waiting() {
+        let waiting = Waiting::new([MAXIMUM_THREADS - 1, 2, 1, MAXIMUM_THREADS + 1].into_iter());
+        assert_eq!((waiting.next(), waiting.next()), (Some(0), Some(2)));
+        waiting.end(MAXIMUM_THREADS - 1);
+        assert_eq!(waiting.next(), Some(1));
+        waiting.end(1);
+        waiting.end(2);
+        assert_eq!((waiting.next(), waiting.next()), (Some(3), None));
+    }
+
+    #[test]
+    fn a_job_waits_for_its_threads() {
+        let waiting = Waiting::new([MAXIMUM_THREADS, 1].into_iter());
+        assert_eq!(waiting.next(), Some(0));
+        thread::scope(|scope| {
+            let next = scope.spawn(|| waiting.next());
+            waiting.end(MAXIMUM_THREADS);
+            assert_eq!(next.join().unwrap(), Some(1));
+        });
+    }
 }

@@ -1,9 +1,11 @@
 //! The random part of the default tier: most cases on the variants of a store.
 //!
-//! Every clause runs on memory, on a Redis server and on Postgres with leases and with sessions. On
-//! a variant (TLS, a cluster, Sentinel, a pooler, a role with the least rights), the cases that can
-//! differ there run each time. Of the other cases a slice runs that the seed selects: ten
-//! consecutive seeds cover all.
+//! Every clause runs on memory, on a Redis server and on Postgres with leases. On a variant
+//! (Postgres with sessions, the blocking face, TLS, a cluster, Sentinel, a pooler, a role with the
+//! least rights), the cases that can differ there run each time. Of the other cases a slice runs
+//! that the seed selects: ten consecutive seeds cover all.
+
+use std::fmt;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -11,11 +13,13 @@ use xxhash_rust::xxh3::xxh3_64;
 const SLICES: u64 = 10;
 
 /// A deployment of a store that differs little from its plain server.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// The package, and the prefix of its cases' names.
     package: &'static str,
     prefix: &'static str,
+    /// What can differ there, and so runs each time; the reason why the rest need not.
+    reason: &'static str,
     /// Parts of the names of the cases that can differ there.
     always: &'static [&'static str],
 }
@@ -23,29 +27,47 @@ pub(crate) struct Variant {
 /// The part of the names of the tests in which a suite prints and checks its own data.
 const OF_THE_SUITE: &str = "gaps::";
 
-pub(crate) const VARIANTS: [Variant; 8] = [
-    // Calls are made by threads.
+pub(crate) static VARIANTS: [Variant; 9] = [
+    Variant {
+        package: "stanchion-postgres",
+        prefix: "conformance::session::",
+        reason: "sessions keep mutexes alone; the other kinds are the code that runs with leases",
+        always: &[
+            "mutex",
+            "elections::",
+            "threads::",
+            "namespaces::",
+            "listing::c23",
+            "listing::c25",
+            "all_kinds::c12",
+            "all_kinds::c21",
+            "all_kinds::c22",
+            "all_kinds::c28",
+            "all_kinds::c29",
+        ],
+    },
     Variant {
         package: "stanchion-memory",
         prefix: "blocking::",
+        reason: "threads make the calls; the rest is the code that tasks run",
         always: &["all_kinds::c12", "c12_drop_outlives", "c13_a_blocked", "c17_a_time", "c9_m8_a_forced"],
     },
-    // Calls are made by threads, over the engine's connections.
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::threads::",
+        reason: "threads make the calls, over the engine's connections; the rest is the code that tasks run",
         always: &["all_kinds::c12", "c12_drop_outlives", "c13_a_blocked", "c17_a_time", "c9_m8_a_forced"],
     },
-    // Calls are made by threads, over the engine's connections.
     Variant {
         package: "stanchion-postgres",
         prefix: "conformance::threads::",
+        reason: "threads make the calls, over the engine's connections; the rest is the code that tasks run",
         always: &["all_kinds::c12", "c12_drop_outlives", "c13_a_blocked", "c17_a_time", "c9_m8_a_forced"],
     },
-    // Connections are made in another way, and scripts are sent again and again.
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::tls::",
+        reason: "connections are made in another way, and scripts are sent again and again",
         always: &[
             "all_kinds::c12",
             "all_kinds::c19",
@@ -58,10 +80,10 @@ pub(crate) const VARIANTS: [Variant; 8] = [
             "b1_a_batch_may_be_large",
         ],
     },
-    // Keys, mailboxes and batches are spread over nodes.
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::cluster::",
+        reason: "keys, mailboxes and batches are spread over nodes",
         always: &[
             "all_kinds::c12",
             "all_kinds::c19",
@@ -80,10 +102,10 @@ pub(crate) const VARIANTS: [Variant; 8] = [
             "loss",
         ],
     },
-    // Clients find the server by asking.
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::sentinel::",
+        reason: "clients find the server by asking",
         always: &[
             "all_kinds::c12",
             "all_kinds::c19",
@@ -94,10 +116,10 @@ pub(crate) const VARIANTS: [Variant; 8] = [
             "w3_",
         ],
     },
-    // Clients have no session of their own, and no wake-ups.
     Variant {
         package: "stanchion-postgres",
         prefix: "conformance::pooled::",
+        reason: "clients have no session of their own, and no wake-ups",
         always: &[
             "all_kinds::c12",
             "all_kinds::c19",
@@ -111,10 +133,10 @@ pub(crate) const VARIANTS: [Variant; 8] = [
             "l5_",
         ],
     },
-    // Each step needs the right privileges.
     Variant {
         package: "stanchion-postgres",
         prefix: "conformance::role::",
+        reason: "each step needs the right privileges",
         always: &[
             "all_kinds::c12",
             "all_kinds::c19",
@@ -139,15 +161,51 @@ pub(crate) const VARIANTS: [Variant; 8] = [
     },
 ];
 
-/// Returns whether the default tier runs a test with this seed.
-pub(crate) fn is_drawn(package: &str, test: &str, seed: u64) -> bool {
-    let variant =
-        VARIANTS.iter().find(|variant| variant.package == package && test.starts_with(variant.prefix));
-    let Some(variant) = variant else { return true };
-    let case = &test[variant.prefix.len()..];
-    case.starts_with(OF_THE_SUITE)
-        || variant.always.iter().any(|part| case.contains(part))
-        || xxh3_64(test.as_bytes()).wrapping_add(seed).is_multiple_of(SLICES)
+/// Tests of a variant that the default tier leaves to other seeds and to `--full`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    variant: &'static Variant,
+    tests: usize,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { variant: Variant { package, prefix, reason, .. }, tests } = self;
+        write!(f, "left to --full: {tests:>4} tests of {package} {prefix} ({reason})")
+    }
+}
+
+/// Returns the variant that a test is of, if it is of one.
+fn variant_of(package: &str, test: &str) -> Option<&'static Variant> {
+    VARIANTS.iter().find(|variant| variant.package == package && test.starts_with(variant.prefix))
+}
+
+/// Removes the tests that the default tier does not run with this seed. Returns how many it
+/// removed.
+pub(crate) fn draw(package: &str, tests: &mut Vec<String>, seed: u64) -> Vec<Left> {
+    let mut left: Vec<Left> = Vec::new();
+    tests.retain(|test| {
+        let Some(variant) = variant_of(package, test) else { return true };
+        let drawn = variant.runs(test, seed);
+        if !drawn {
+            match left.iter_mut().find(|left| left.variant == variant) {
+                Some(left) => left.tests += 1,
+                None => left.push(Left { variant, tests: 1 }),
+            }
+        }
+        drawn
+    });
+    left
+}
+
+impl Variant {
+    /// Returns whether the default tier runs a test of this variant with this seed.
+    fn runs(&self, test: &str, seed: u64) -> bool {
+        let case = &test[self.prefix.len()..];
+        case.starts_with(OF_THE_SUITE)
+            || self.always.iter().any(|part| case.contains(part))
+            || xxh3_64(test.as_bytes()).wrapping_add(seed).is_multiple_of(SLICES)
+    }
 }
 
 #[cfg(test)]
@@ -156,17 +214,19 @@ mod tests {
 
     use super::*;
 
+    fn test(variant: &Variant, case: &Case) -> String {
+        format!("{}{}", variant.prefix, case.path())
+    }
+
     fn drawn(variant: &Variant, seed: u64) -> usize {
-        let test = |case: &Case| format!("{}{}", variant.prefix, case.path());
-        CASES.iter().filter(|case| is_drawn(variant.package, &test(case), seed)).count()
+        CASES.iter().filter(|case| variant.runs(&test(variant, case), seed)).count()
     }
 
     #[test]
     fn ten_seeds_in_a_row_cover_all() {
         for variant in &VARIANTS {
-            for case in CASES.iter() {
-                let test = format!("{}{}", variant.prefix, case.path());
-                assert!((95..105).any(|seed| is_drawn(variant.package, &test, seed)), "{test}");
+            for test in CASES.iter().map(|case| test(variant, case)) {
+                assert!((95..105).any(|seed| variant.runs(&test, seed)), "{test}");
             }
         }
     }
@@ -191,10 +251,27 @@ mod tests {
     #[test]
     fn every_clause_runs_on_the_plain_servers() {
         for (package, prefix) in
-            [("stanchion-redis", "conformance::server::"), ("stanchion-postgres", "conformance::session::")]
+            [("stanchion-redis", "conformance::server::"), ("stanchion-postgres", "conformance::lease::")]
         {
-            let test = |case: &Case| format!("{prefix}{}", case.path());
-            assert!(CASES.iter().all(|case| is_drawn(package, &test(case), 3)));
+            assert_eq!(variant_of(package, &format!("{prefix}mutex::a_case")), None);
         }
+    }
+
+    #[test]
+    fn all_that_a_session_keeps_runs_each_time() {
+        let sessions = VARIANTS.iter().find(|variant| variant.prefix.contains("session")).unwrap();
+        let of_mutexes = CASES.iter().filter(|case| ["mutex", "as_mutex"].contains(&case.group()));
+        assert!(of_mutexes.map(|case| test(sessions, case)).all(|test| sessions.runs(&test, 3)));
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_with_the_reason() {
+        let mut tests: Vec<_> = CASES.iter().map(|case| test(&VARIANTS[0], case)).collect();
+        let all = tests.len();
+        tests.push("crashes::a_test".to_owned());
+        let left = draw(VARIANTS[0].package, &mut tests, 3);
+        assert_eq!((left.len(), left[0].tests), (1, all + 1 - tests.len()));
+        assert!(tests.contains(&"crashes::a_test".to_owned()));
+        assert!(left[0].to_string().contains(VARIANTS[0].reason));
     }
 }

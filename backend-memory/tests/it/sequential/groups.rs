@@ -295,7 +295,8 @@ impl World {
         }
     }
 
-    /// Polls what was woken until nothing is: those who join in the order of their arrival, then those who wait.
+    /// Polls what was woken until nothing is: those who join in the order of their arrival, then
+    /// those who wait.
     fn settle(&mut self) {
         loop {
             let adding = self.adds.iter().any(|call| call.real.wakes() > call.woken);

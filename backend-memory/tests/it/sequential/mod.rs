@@ -1,5 +1,5 @@
-//! Random sequences of operations, through the public traits, beside a sequential model: several store objects over one
-//! state, in a time that the test moves.
+//! Random sequences of operations, through the public traits, beside a sequential model: several
+//! store objects over one state, in a time that the test moves.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
@@ -22,8 +22,8 @@ use std::future::Future;
 
 use proptest::prelude::*;
 
-/// As many sequences for each kind, unless `PROPTEST_CASES` says otherwise; what fails is shrunk, and its operations are
-/// printed.
+/// As many sequences for each kind, unless `PROPTEST_CASES` says otherwise; what fails is shrunk,
+/// and its operations are printed.
 const CASES: u32 = 400;
 
 fn config() -> ProptestConfig {

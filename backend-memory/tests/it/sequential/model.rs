@@ -203,7 +203,8 @@ impl Model {
         self.fates.extend(refused.map(|queued| (queued.call, fate)));
     }
 
-    /// The limit for a request of that weight, compared and stored unless the request is refused (C20, C26).
+    /// The limit for a request of that weight, compared and stored unless the request is refused
+    /// (C20, C26).
     fn settle(&mut self, weight: u32, queues: bool, terms: &mut Terms) -> Result<(), Refusal> {
         let limit = match self.limit {
             Some(stored) if stored != terms.limit && !terms.settled => match terms.on_mismatch {

@@ -12,7 +12,8 @@ pub(crate) const CLIENTS: usize = 3;
 /// Objects of callers: each store object has two of the name.
 pub(crate) const HANDLES: usize = 2 * CLIENTS;
 
-/// Without a lease, with one that is not renewed, or with one that ends after a time although it is.
+/// Without a lease, with one that is not renewed, or with one that ends after a time although it
+/// is.
 fn hold() -> impl Strategy<Value = HoldOptions> {
     let lease = prop_oneof![
         3 => Just((None, true, None)),

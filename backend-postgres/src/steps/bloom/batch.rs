@@ -1,4 +1,5 @@
-//! A request of calls on Bloom filters: its arguments, which are the bits of each part by page, and its answer.
+//! A request of calls on Bloom filters: its arguments, which are the bits of each part by page, and
+//! its answer.
 
 use sqlx::postgres::PgRow;
 use stanchion_core::spi::{Answers, Probe, Probed, RequestId};

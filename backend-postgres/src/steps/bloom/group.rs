@@ -1,8 +1,8 @@
 //! Groups of calls that differ in nothing but their kind and their items.
 //!
-//! A group is sent as two parts: first the items to look for, then the items to insert. The SQL functions look at each
-//! bit of a part once, and know no order of calls. This module makes calls and items count in order: if an earlier item
-//! of the group sets a bit, no later item asks for it.
+//! A group is sent as two parts: first the items to look for, then the items to insert. The SQL
+//! functions look at each bit of a part once, and know no order of calls. This module makes calls
+//! and items count in order: if an earlier item of the group sets a bit, no later item asks for it.
 
 use std::ops::Range;
 
@@ -133,7 +133,8 @@ impl<'a> CallGroup<'a> {
         })
     }
 
-    /// Returns the answer to a call that comes after an insert, so that its filter is not empty any more.
+    /// Returns the answer to a call that comes after an insert, so that its filter is not empty any
+    /// more.
     fn after_insert(
         &self,
         call: &GroupedCall,

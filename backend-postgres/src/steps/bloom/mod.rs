@@ -22,8 +22,8 @@ use crate::error::unexpected;
 
 /// Number of bits in a page of 2 KiB. The SQL functions contain the same number.
 const PAGE_BITS: u64 = 1 << 14;
-/// Maximum number of positions in one request. In a large filter each bit is in a page of its own, so these are 64 MiB
-/// to write within the request timeout.
+/// Maximum number of positions in one request. In a large filter each bit is in a page of its own,
+/// so these are 64 MiB to write within the request timeout.
 pub(super) const MAX_POSITIONS: usize = 1 << 15;
 
 impl PostgresSteps {
@@ -141,7 +141,8 @@ impl PostgresSteps {
         StatementArguments::default().with(&*self.context.namespace)
     }
 
-    /// Returns the first arguments of a step on one filter: its name, and the record that the caller has seen.
+    /// Returns the first arguments of a step on one filter: its name, and the record that the
+    /// caller has seen.
     fn seen(&self, object: &Object, seen: Option<FilterRecord>) -> Result<StatementArguments> {
         let arguments = self.filters().with(object.name.as_str());
         Ok(arguments.with(record::generation(seen)).with(record::ends(seen)?))

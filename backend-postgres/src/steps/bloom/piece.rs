@@ -51,7 +51,8 @@ pub(super) fn pages(chunk: u64, bytes: &[u8]) -> Result<(Vec<i32>, Vec<Vec<u8>>)
     Ok(set.map(|(page, bytes)| (page, whole(bytes))).unzip())
 }
 
-/// Joins pages to a piece of this length that begins with the page `first`. Returns no bytes if there are no pages.
+/// Joins pages to a piece of this length that begins with the page `first`. Returns no bytes if
+/// there are no pages.
 ///
 /// # Errors
 /// `Unknown` for pages of another piece.

@@ -11,7 +11,8 @@ use stanchion_core::{Error, Result};
 use crate::error::unexpected;
 use crate::steps::call::{column, ticket, uuid};
 
-/// Returns the terms as "CAPACITY RATE BITS HASHES TTL", the form that the SQL functions keep and compare.
+/// Returns the terms as "CAPACITY RATE BITS HASHES TTL", the form that the SQL functions keep and
+/// compare.
 pub(super) fn text(terms: &FilterTerms) -> String {
     let shape = &terms.shape;
     let (capacity, rate, bits, hashes) = (shape.capacity(), shape.rate_bits(), shape.bits(), shape.hashes());

@@ -11,7 +11,8 @@ use stanchion_core::spi::{Acquire, Acquired, Cancel, Object, Polled, RequestKind
 
 use super::*;
 
-/// Steps that answer with their tag and with the index of the entry in its batch, and record their batches.
+/// Steps that answer with their tag and with the index of the entry in its batch, and record their
+/// batches.
 #[derive(Debug)]
 struct RecordingSteps {
     tag: u32,

@@ -11,7 +11,8 @@ use stanchion_core::spi::{Answers, Decide, LimitAsk, Limited, ParameterCheck, Re
 use super::{number, uuid};
 use crate::error::unexpected;
 
-/// Sorts the calls of a request by name, the order in which rows are locked. The calls of a name stay in order.
+/// Sorts the calls of a request by name, the order in which rows are locked. The calls of a name
+/// stay in order.
 pub(super) fn by_name(calls: &[Decide]) -> Vec<NameBatch<'_>> {
     let mut batches = limit_batch::by_name(&calls.iter().collect::<Vec<_>>());
     batches.sort_unstable_by_key(|batch| &batch.object.name);
@@ -61,8 +62,8 @@ fn check(check: ParameterCheck) -> i8 {
     check.letter().as_bytes()[0].cast_signed()
 }
 
-/// Reads the answer to each of `count` calls. The calls of a name get `Unknown` if its answer is not understood, or if
-/// there is none because a later batch of the sequence came before.
+/// Reads the answer to each of `count` calls. The calls of a name get `Unknown` if its answer is
+/// not understood, or if there is none because a later batch of the sequence came before.
 pub(super) fn decode(batches: &[NameBatch<'_>], texts: &[Option<String>], count: usize) -> Answers<Limited> {
     let mut answers: Vec<Option<Result<Limited>>> = (0..count).map(|_| None).collect();
     for (batch, text) in batches.iter().zip(texts) {
@@ -74,8 +75,8 @@ pub(super) fn decode(batches: &[NameBatch<'_>], texts: &[Option<String>], count:
     answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unexpected()))).collect()
 }
 
-/// Reads an answer of `limit_decide`. It begins with the time since the decision, and with how far the clock had gone
-/// back at the decision.
+/// Reads an answer of `limit_decide`. It begins with the time since the decision, and with how far
+/// the clock had gone back at the decision.
 fn read(batch: &NameBatch<'_>, text: &str) -> Option<Vec<Limited>> {
     let mut parts = text.split(';');
     let mut head = parts.next()?.split(' ').map(|word| word.parse().ok());

@@ -18,7 +18,8 @@ use crate::pool::Pool;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 
-/// A schema of its own. A table that the test sets replaces the server's clock in the only function that reads it.
+/// A schema of its own. A table that the test sets replaces the server's clock in the only function
+/// that reads it.
 pub(super) struct Clocked {
     steps: PostgresSteps,
     schema: String,

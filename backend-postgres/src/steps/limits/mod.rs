@@ -23,7 +23,8 @@ use crate::error::unexpected;
 
 impl PostgresSteps {
     pub(super) async fn decide(&self, calls: &[Decide], end: Instant) -> Answers<Limited> {
-        // The id of a batch is kept for each limiter: a part of a batch that was not executed may have it, too.
+        // The id of a batch is kept for each limiter: a part of a batch that was not executed may
+        // have it, too.
         self.around_locked(
             calls,
             |call| &call.object,
@@ -128,8 +129,8 @@ fn only<T: for<'r> Decode<'r, Postgres> + Type<Postgres>>(rows: Vec<PgRow>) -> R
     rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(unexpected)
 }
 
-/// Converts a number for the SQL functions. A number that does not fit becomes one that is larger than all numbers that
-/// the functions compare it with.
+/// Converts a number for the SQL functions. A number that does not fit becomes one that is larger
+/// than all numbers that the functions compare it with.
 fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -8,8 +8,8 @@ use stanchion_core::spi::{Answers, Refund, refused};
 use super::uuid;
 use crate::error::unexpected;
 
-/// Sorts a batch by name, the order in which rows are locked. Returns each refund with its index in the batch. The
-/// refunds of a name stay in order.
+/// Sorts a batch by name, the order in which rows are locked. Returns each refund with its index in
+/// the batch. The refunds of a name stay in order.
 pub(super) fn by_name(batch: &[Refund]) -> Vec<(usize, &Refund)> {
     let mut order: Vec<_> = batch.iter().enumerate().collect();
     order.sort_by_key(|(_, refund)| &refund.object.name);

@@ -1,4 +1,5 @@
-//! The cases that set the clock, and the rows that the functions keep of lanes, tickets and idle names.
+//! The cases that set the clock, and the rows that the functions keep of lanes, tickets and idle
+//! names.
 
 #![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
 
@@ -126,8 +127,8 @@ async fn c25_an_idle_limiter_leaves_no_row() {
     rig.at(2 * HOUR + 100 * SECOND).await;
     let sweep = "SELECT stanchion.sweep_limits('n', 4)";
     assert_eq!(server.number("SELECT stanchion.sweep_limits('other', 4)").await, 0);
-    // The second row has no bucket and goes first. A row is kept at most an eighth of the retention longer than
-    // necessary.
+    // The second row has no bucket and goes first. A row is kept at most an eighth of the retention
+    // longer than necessary.
     let mut swept = server.number(sweep).await;
     assert_eq!(server.rows().await, reserved, "{swept}");
     rig.at(3 * HOUR + 200 * SECOND).await;

@@ -5,7 +5,8 @@ use stanchion_core::spi::Acquire;
 
 use super::*;
 
-/// Whoever is not the last in the queue is dead, for so long that no grace period counts; `me` is heard at this moment.
+/// Whoever is not the last in the queue is dead, for so long that no grace period counts; `me` is
+/// heard at this moment.
 const DIE: &str = "
 DO $$ DECLARE
     me uuid;

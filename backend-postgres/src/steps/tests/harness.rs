@@ -14,8 +14,9 @@ const RECORDS: &str = "SELECT (SELECT count(*) FROM stanchion.objects WHERE name
 const WATCHED: &str = "SELECT count(DISTINCT w.object) FROM stanchion.watchers w \
                        JOIN stanchion.objects x ON x.id = w.object WHERE x.namespace = $N";
 
-/// Returns the members of a wait group by its row, its members by the holds, its ended members, and its generation. The
-/// fourth number of each of the last 16 outcomes says whether the outcome counts.
+/// Returns the members of a wait group by its row, its members by the holds, its ended members, and
+/// its generation. The fourth number of each of the last 16 outcomes says whether the outcome
+/// counts.
 const TALLY: &str = "
 SELECT x.used, (SELECT coalesce(sum(weight), 0)::bigint FROM stanchion.holds h WHERE h.object = x.id),
        x.finished + x.abandoned + x.expired + coalesce(x.old[1] + x.old[2] + x.old[3], 0) + coalesce(

@@ -1,4 +1,5 @@
-//! Tests of when the functions read the clock, what they find then, and which settings their transaction has.
+//! Tests of when the functions read the clock, what they find then, and which settings their
+//! transaction has.
 
 use stanchion_conformance::steps::StepCalls;
 use stanchion_conformance::steps::drive::*;
@@ -25,7 +26,8 @@ const OVER: [&str; 2] = [
     "UPDATE stanchion.objects SET next = 1 WHERE namespace = $N",
 ];
 
-/// Runs a step that waits for its records, and checks that the time which it wrote is not before they were free.
+/// Runs a step that waits for its records, and checks that the time which it wrote is not before
+/// they were free.
 async fn reads_after_its_wait<T: Send + 'static>(
     fixture: &Fixture,
     written: (&str, i64),
@@ -191,8 +193,8 @@ async fn c22_a_step_waits_for_the_disk_and_plans_alike_whatever_the_session_is_s
     }
 }
 
-/// A price that keeps the planner from scans of whole tables would make the server compile each such statement, for 40 to 120 ms
-/// with a snapshot (C30).
+/// A price that keeps the planner from scans of whole tables would make the server compile each
+/// such statement, for 40 to 120 ms with a snapshot (C30).
 #[tokio::test]
 async fn c30_a_session_of_the_store_compiles_no_statement() {
     let fixture = Fixture::shared();

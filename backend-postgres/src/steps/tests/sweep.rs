@@ -85,7 +85,8 @@ async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
         tasks.spawn(async move {
             let mut raw = fixture.raw().await;
             for _ in 0..100 {
-                // Ends the retention. Rows are locked in one order: two such statements would end in a deadlock.
+                // Ends the retention. Rows are locked in one order: two such statements would end
+                // in a deadlock.
                 let idle = "WITH free AS (SELECT id FROM stanchion.objects WHERE namespace = $N AND used = 0 \
                                           ORDER BY id FOR UPDATE) \
                             UPDATE stanchion.objects SET expires = 0 WHERE id IN (TABLE free)";

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use stanchion_conformance::Harness;
 use stanchion_conformance::faulty::{self, Faults};
 use stanchion_core::{MutexMode, Store, Ticket};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
+use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::{self, PgBouncer, PostgresOptions, PostgresServer};
 
 use super::REQUEST;
@@ -20,11 +21,13 @@ pub(crate) struct Deployment {
     url: String,
     admin: String,
     migrate: bool,
-    /// Whether no other test uses the database, so that rows which belong to no namespace can be lost, too.
+    /// Whether no other test uses the database, so that rows which belong to no namespace can be
+    /// lost, too.
     alone: bool,
 }
 
-/// Maximum number of connections: enough for all store objects of the cases that run at the same time.
+/// Maximum number of connections: enough for all store objects of the cases that run at the same
+/// time.
 const MAX_CONNECTIONS: &str = "1000";
 
 static SERVER: LazyLock<Deployment> = LazyLock::new(|| {
@@ -44,6 +47,23 @@ static ROLE: LazyLock<Deployment> = LazyLock::new(|| {
     let url = server.role("app", "p w", &grants("app").join("\n")).expect("the manual's grants");
     Deployment { url, admin: server.url(), migrate: false, alone: false }
 });
+
+/// A server for idle names alone, whose clock a case moves forward.
+struct Clocked {
+    deployment: Deployment,
+    clock: Clock,
+    _server: PostgresServer,
+}
+
+impl Clocked {
+    fn start() -> Self {
+        let clock = Clock::new().expect("a clock");
+        let server = PostgresServer::start(PostgresOptions::default().clock(&clock)).expect("a postgres");
+        let url = server.url();
+        let deployment = Deployment { admin: url.clone(), url, migrate: true, alone: false };
+        Self { deployment, clock, _server: server }
+    }
+}
 
 /// The server of databases that belong to one test.
 static PRIVATE: LazyLock<&'static PostgresServer> = LazyLock::new(|| start(PostgresOptions::default()));
@@ -73,17 +93,19 @@ pub(crate) struct DeploymentFixture {
     deployment: &'static Deployment,
     mode: MutexMode,
     namespace: String,
+    /// The server of idle names, if they are to be on one whose clock can be moved.
+    clocked: Option<OnceLock<Clocked>>,
 }
 
 impl DeploymentFixture {
     /// Makes a namespace in lease mode on one server.
     pub(crate) fn lease() -> Self {
-        Self::on(&SERVER, MutexMode::Lease)
+        Self { clocked: Some(OnceLock::new()), ..Self::on(&SERVER, MutexMode::Lease) }
     }
 
     /// Makes a namespace in session mode on one server.
     pub(crate) fn session() -> Self {
-        Self::on(&SERVER, MutexMode::Session)
+        Self { clocked: Some(OnceLock::new()), ..Self::on(&SERVER, MutexMode::Session) }
     }
 
     /// Makes a namespace behind a transaction pooler.
@@ -91,8 +113,8 @@ impl DeploymentFixture {
         Self::on(&POOLER, MutexMode::Lease)
     }
 
-    /// Makes a namespace on a server with TLS, for a role with the manual's rights only, in a schema that an
-    /// administrator made.
+    /// Makes a namespace on a server with TLS, for a role with the manual's rights only, in a
+    /// schema that an administrator made.
     pub(crate) fn role() -> Self {
         Self::on(&ROLE, MutexMode::Lease)
     }
@@ -112,7 +134,8 @@ impl DeploymentFixture {
         alone
     }
 
-    /// Replaces texts in functions of the schema, in a database of its own. Each text must be there exactly once.
+    /// Replaces texts in functions of the schema, in a database of its own. Each text must be there
+    /// exactly once.
     pub(crate) async fn change(&self, changes: &[(&str, &str, &str)]) {
         assert!(self.deployment.alone, "other tests use these functions");
         let mut admin = self.admin().await;
@@ -137,15 +160,26 @@ impl DeploymentFixture {
     }
 
     fn on(deployment: &'static Deployment, mode: MutexMode) -> Self {
-        Self { deployment, mode, namespace: format!("t{}", Ticket::random()) }
+        Self { deployment, mode, namespace: format!("t{}", Ticket::random()), clocked: None }
+    }
+
+    /// Returns the deployment of idle names.
+    fn forgetful(&self) -> &Deployment {
+        let clocked = self.clocked.as_ref().map(|server| server.get_or_init(Clocked::start));
+        clocked.map_or(self.deployment, |clocked| &clocked.deployment)
     }
 
     fn builder(&self) -> PostgresBuilder {
-        // `lose_data` finds the sessions that keep mutexes by the beginning of the application name.
-        let separator = if self.deployment.url.contains('?') { '&' } else { '?' };
-        let url = format!("{}{separator}application_name={}", self.deployment.url, self.namespace);
+        self.builder_on(self.deployment)
+    }
+
+    fn builder_on(&self, deployment: &Deployment) -> PostgresBuilder {
+        // `lose_data` finds the sessions that keep mutexes by the beginning of the application
+        // name.
+        let separator = if deployment.url.contains('?') { '&' } else { '?' };
+        let url = format!("{}{separator}application_name={}", deployment.url, self.namespace);
         let builder = PostgresStore::builder(&url).expect("a URL").namespace(&self.namespace);
-        let builder = builder.request_timeout(REQUEST).migrate(self.deployment.migrate);
+        let builder = builder.request_timeout(REQUEST).migrate(deployment.migrate);
         builder.mutex(self.mode).session_ttl(self.ttl())
     }
 
@@ -154,7 +188,8 @@ impl DeploymentFixture {
     }
 }
 
-/// Counts the rows that belong to names. The rows of a namespace, of its processes and of its grace period do not.
+/// Counts the rows that belong to names. The rows of a namespace, of its processes and of its grace
+/// period do not.
 const LEFTOVER: &str = "
     WITH o AS (SELECT id FROM stanchion.objects WHERE namespace = $1),
          l AS (SELECT id FROM stanchion.limiters WHERE namespace = $1),
@@ -200,8 +235,14 @@ impl Harness for DeploymentFixture {
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
         // A second is the minimum.
         let retention = retention.max(Duration::from_secs(1));
-        let store = self.builder().retention(retention, retention).connect().await;
+        let builder = self.builder_on(self.forgetful());
+        let store = builder.retention(retention, retention).connect().await;
         Some(Arc::new(store.expect("a store")))
+    }
+
+    async fn pass(&self, time: Duration) -> bool {
+        let clocked = self.clocked.as_ref().and_then(OnceLock::get);
+        clocked.is_some_and(|clocked| clocked.clock.forward(time).is_ok())
     }
 
     async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
@@ -214,12 +255,14 @@ impl Harness for DeploymentFixture {
     }
 
     async fn leftover(&self) -> Option<usize> {
-        let row = sqlx::query(LEFTOVER).bind(&self.namespace).fetch_one(&mut self.admin().await).await;
+        let mut admin = PgConnection::connect(&self.forgetful().admin).await.expect("a connection");
+        let row = sqlx::query(LEFTOVER).bind(&self.namespace).fetch_one(&mut admin).await;
         usize::try_from(row.expect("a count").get::<i64, _>(0)).ok()
     }
 
     fn ttl(&self) -> Duration {
-        // In session mode it is the lease of every mutex, also of mutexes that must be kept on a busy machine.
+        // In session mode it is the lease of every mutex, also of mutexes that must be kept on a
+        // busy machine.
         Duration::from_secs(if self.mode == MutexMode::Session { 4 } else { 1 })
     }
 

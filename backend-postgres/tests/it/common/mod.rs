@@ -19,7 +19,8 @@ use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 
 pub(crate) const MODES: [MutexMode; 2] = [MutexMode::Lease, MutexMode::Session];
 
-/// Longer than a busy machine keeps a request, or a login: what a request's limit does has cases of its own.
+/// Longer than a busy machine keeps a request, or a login: what a request's limit does has cases of
+/// its own.
 pub(crate) const REQUEST: Duration = Duration::from_secs(10);
 
 /// Starts a server.

@@ -78,7 +78,8 @@ impl<'a> NameBatch<'a> {
         entry
     }
 
-    /// Returns the entries that begin the pages which the calls insert into, at most `max_pages` in one entry.
+    /// Returns the entries that begin the pages which the calls insert into, at most `max_pages` in
+    /// one entry.
     pub(super) fn beginnings(&self, max_pages: usize) -> Vec<Entry<'a>> {
         let (id, mut entries) = (self.id, Vec::new());
         for group in self.groups.iter().filter(|group| group.inserts()) {
@@ -99,7 +100,8 @@ impl<'a> NameBatch<'a> {
     /// Reads the answer to each call, in order.
     ///
     /// # Errors
-    /// `Unknown` for an answer that the script does not give, and if a later batch of the sequence was answered before.
+    /// `Unknown` for an answer that the script does not give, and if a later batch of the sequence
+    /// was answered before.
     pub(super) fn decode(&self, reply: &Reply) -> Result<Vec<Probed>> {
         if reply.number(0)? != 1 {
             return Err(unexpected());

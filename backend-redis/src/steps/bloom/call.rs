@@ -50,7 +50,8 @@ impl RedisSteps {
         replies.into_iter().next().ok_or_else(unexpected)??.ours()
     }
 
-    /// Calls a script for filters of one server. The error of the request is the answer to each entry.
+    /// Calls a script for filters of one server. The error of the request is the answer to each
+    /// entry.
     pub(super) async fn ask_each(
         &self,
         script: &Script,

@@ -22,7 +22,8 @@ use crate::script::BloomScripts;
 const PAGE_BITS: u64 = 1 << 23;
 /// Maximum number of positions in one request: they hold the server for some 15 ms.
 pub(super) const MAX_POSITIONS: usize = 1 << 14;
-/// Maximum number of pages that are begun in one request: the server takes some 10 ms to fill 64 MiB with zeros.
+/// Maximum number of pages that are begun in one request: the server takes some 10 ms to fill 64
+/// MiB with zeros.
 const MAX_BEGUN: usize = 64;
 
 impl RedisSteps {
@@ -30,7 +31,8 @@ impl RedisSteps {
         &self.scripts().bloom
     }
 
-    /// Inserts into more new pages than may be begun in one request. Pages that are there already are not begun again.
+    /// Inserts into more new pages than may be begun in one request. Pages that are there already
+    /// are not begun again.
     async fn probe_large(&self, batch: &NameBatch<'_>, end: Instant) -> Result<Reply> {
         for beginning in batch.beginnings(MAX_BEGUN) {
             self.ask_one(&self.of_filters().begin, beginning, end).await?;
@@ -94,8 +96,8 @@ impl RedisSteps {
     }
 
     pub(super) async fn clear(&self, object: &Object, end: Instant) -> Result<Option<FilterRecord>> {
-        // One step clears all pages: with several, a caller that ends between two would leave pages for good. The first try
-        // takes one page, which is all that most filters have.
+        // One step clears all pages: with several, a caller that ends between two would leave pages
+        // for good. The first try takes one page, which is all that most filters have.
         let mut pages = 1;
         loop {
             let mut entry = Entry::new(object);

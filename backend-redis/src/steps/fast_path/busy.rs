@@ -7,12 +7,13 @@ use stanchion_core::clock::{Instant, now};
 use stanchion_core::spi::Object;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How long a name counts as busy after the fast path refused it; the scripts keep it a hash for as long.
+/// How long a name counts as busy after the fast path refused it; the scripts keep it a hash for as
+/// long.
 const QUIET: Duration = Duration::from_secs(1);
 const SLOTS: usize = 4096;
 
-/// Which names are busy, as far as is known: for them the fast path would be one request more. A hint only: two names can
-/// share a slot.
+/// Which names are busy, as far as is known: for them the fast path would be one request more. A
+/// hint only: two names can share a slot.
 #[derive(Debug)]
 pub(crate) struct Busy {
     start: Instant,

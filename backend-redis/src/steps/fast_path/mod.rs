@@ -1,5 +1,5 @@
-//! The fast path: mutexes and semaphores that nobody waits for, granted, renewed and released by scripts that do nothing
-//! else.
+//! The fast path: mutexes and semaphores that nobody waits for, granted, renewed and released by
+//! scripts that do nothing else.
 
 mod busy;
 mod mutexes;
@@ -106,7 +106,8 @@ fn object_of(request: &Request) -> &Object {
     }
 }
 
-/// Reads the answer to a release or an acquire: a number, and the limit of the name. `None` if it needs a full script.
+/// Reads the answer to a release or an acquire: a number, and the limit of the name. `None` if it
+/// needs a full script.
 fn exchanged(request: &Request, number: i64, limit: u32) -> Result<Option<Response>> {
     Ok(match (request, number) {
         (_, 0) => None,
@@ -135,7 +136,8 @@ fn add_records<'a>(keyspace: &Keyspace, command: &mut Cmd, objects: impl Iterato
     }
 }
 
-/// Makes a text the ticket of an acquire, whether it would queue, how it compares parameters, and its label.
+/// Makes a text the ticket of an acquire, whether it would queue, how it compares parameters, and
+/// its label.
 fn ticket_into(text: &mut Vec<u8>, acquire: &Acquire, check: &str) {
     text.clear();
     text.extend(crate::keys::digits(acquire.ticket));

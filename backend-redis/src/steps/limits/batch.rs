@@ -23,10 +23,12 @@ pub(super) fn arguments(command: &mut Cmd, batch: &NameBatch<'_>) {
     }
 }
 
-/// Reads the answer to each call, in order. Waits count from now, also if the answer is that to an earlier copy.
+/// Reads the answer to each call, in order. Waits count from now, also if the answer is that to an
+/// earlier copy.
 ///
 /// # Errors
-/// `Unknown` for an answer that the script does not give, and if a later batch of the sequence was answered before.
+/// `Unknown` for an answer that the script does not give, and if a later batch of the sequence was
+/// answered before.
 pub(super) fn decode(batch: &NameBatch<'_>, reply: &Reply) -> Result<Vec<Limited>> {
     if reply.number(0)? != 1 {
         return Err(unexpected());

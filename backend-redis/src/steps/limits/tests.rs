@@ -1,7 +1,7 @@
 //! The cases that set the clock, on a server.
 //!
-//! They run the scripts with two changes: the line that reads the clock of the server is replaced, and keys do not expire,
-//! because that would count by the clock of the server.
+//! They run the scripts with two changes: the line that reads the clock of the server is replaced,
+//! and keys do not expire, because that would count by the clock of the server.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::disallowed_methods, reason = "a thread of its own flushes in real time")]
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use stanchion_conformance::Harness;
 use stanchion_conformance::faulty::{self, Faults};
 use stanchion_core::{Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
+use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisSentinel, RedisServer};
 
 /// The URL of the deployment, and the URLs of its primaries for a plain client.
@@ -90,20 +91,38 @@ static CLUSTER: LazyLock<Deployment> = LazyLock::new(|| {
     Deployment { url: cluster.url(), primaries: cluster.nodes()[..3].iter().map(|node| node.url()).collect() }
 });
 
+/// A server for idle names alone, whose clock a case moves forward.
+struct Clocked {
+    deployment: Deployment,
+    clock: Clock,
+    _server: RedisServer,
+}
+
+impl Clocked {
+    fn start() -> Self {
+        let clock = Clock::new().expect("a clock");
+        let server = RedisServer::start(RedisOptions::default().clock(&clock)).expect("a redis-server");
+        let url = server.url();
+        Self { deployment: Deployment { primaries: vec![url.clone()], url }, clock, _server: server }
+    }
+}
+
 /// A namespace of its own on the deployment.
 pub(crate) struct DeploymentFixture {
     deployment: &'static Deployment,
     namespace: String,
+    /// The server of idle names, if they are to be on one whose clock can be moved.
+    clocked: Option<OnceLock<Clocked>>,
 }
 
 impl DeploymentFixture {
     /// Makes a namespace on one server.
     pub(crate) fn server() -> Self {
-        Self::on(&SERVER)
+        Self { clocked: Some(OnceLock::new()), ..Self::on(&SERVER) }
     }
 
-    /// Makes a namespace on a server with TLS, for a user with the least rights, while a thread flushes the scripts of the
-    /// server every 50 ms.
+    /// Makes a namespace on a server with TLS, for a user with the least rights, while a thread
+    /// flushes the scripts of the server every 50 ms.
     pub(crate) fn tls() -> Self {
         Self::on(&TLS)
     }
@@ -124,17 +143,27 @@ impl DeploymentFixture {
     }
 
     fn on(deployment: &'static Deployment) -> Self {
-        Self { deployment, namespace: format!("t{}", Ticket::random()) }
+        Self { deployment, namespace: format!("t{}", Ticket::random()), clocked: None }
     }
 
     fn builder(&self) -> RedisBuilder {
-        let builder = RedisStore::builder(&self.deployment.url).expect("a URL");
+        self.builder_on(self.deployment)
+    }
+
+    fn builder_on(&self, deployment: &Deployment) -> RedisBuilder {
+        let builder = RedisStore::builder(&deployment.url).expect("a URL");
         builder.namespace(&self.namespace).request_timeout(PATIENT)
     }
 
-    async fn primaries(&self) -> Vec<MultiplexedConnection> {
+    /// Returns the deployment of idle names.
+    fn forgetful(&self) -> &Deployment {
+        let clocked = self.clocked.as_ref().map(|server| server.get_or_init(Clocked::start));
+        clocked.map_or(self.deployment, |clocked| &clocked.deployment)
+    }
+
+    async fn primaries(deployment: &Deployment) -> Vec<MultiplexedConnection> {
         let mut primaries = Vec::new();
-        for url in &self.deployment.primaries {
+        for url in &deployment.primaries {
             let client = redis::Client::open(url.as_str()).expect("a URL");
             primaries.push(connected(&client).await);
         }
@@ -166,8 +195,13 @@ impl Harness for DeploymentFixture {
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
         // A second is the minimum.
         let retention = retention.max(Duration::from_secs(1));
-        let store = self.builder().retention(retention).connect().await;
+        let store = self.builder_on(self.forgetful()).retention(retention).connect().await;
         Some(Arc::new(store.expect("a store")))
+    }
+
+    async fn pass(&self, time: Duration) -> bool {
+        let clocked = self.clocked.as_ref().and_then(OnceLock::get);
+        clocked.is_some_and(|clocked| clocked.clock.forward(time).is_ok())
     }
 
     async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
@@ -178,7 +212,7 @@ impl Harness for DeploymentFixture {
 
     async fn leftover(&self) -> Option<usize> {
         let mut leftover = 0;
-        for mut primary in self.primaries().await {
+        for mut primary in Self::primaries(self.forgetful()).await {
             let keys = self.keys(&mut primary).await;
             // The marks of the stripes stay for good.
             leftover += keys.iter().filter(|key| !key.ends_with(b"}:mark")).count();
@@ -191,7 +225,7 @@ impl Harness for DeploymentFixture {
     }
 
     async fn lose_data(&self) -> bool {
-        for mut primary in self.primaries().await {
+        for mut primary in Self::primaries(self.deployment).await {
             for key in self.keys(&mut primary).await {
                 let _: u64 =
                     redis::cmd("UNLINK").arg(key).query_async(&mut primary).await.expect("it is gone");

@@ -1,4 +1,5 @@
-//! Fixtures of all tests: namespaces, servers, deployments, and processes that drive the steps by themselves.
+//! Fixtures of all tests: namespaces, servers, deployments, and processes that drive the steps by
+//! themselves.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
@@ -20,7 +21,8 @@ use stanchion_redis::{RedisBuilder, RedisStore, StepsOfStore};
 use stanchion_testbed::servers::{self, RedisOptions, RedisServer};
 use tokio::time::Instant;
 
-/// Longer than a busy machine keeps a request, or a login. The effect of a request's time limit has cases of its own.
+/// Longer than a busy machine keeps a request, or a login. The effect of a request's time limit has
+/// cases of its own.
 pub(crate) const PATIENT: Duration = Duration::from_secs(10);
 
 /// A namespace on a server.
@@ -74,7 +76,8 @@ impl Fixture {
         line.expect("a counter").trim().parse().expect("a number")
     }
 
-    /// Returns the keys of the namespace except those that stay for good: its layout and the marks of its stripes.
+    /// Returns the keys of the namespace except those that stay for good: its layout and the marks
+    /// of its stripes.
     pub(crate) async fn keys(&self) -> Vec<String> {
         let mut keys = self.keys_by(self.raw().await).await;
         keys.retain(|key| !key.ends_with("}:mark"));
@@ -89,7 +92,8 @@ impl Fixture {
     }
 }
 
-/// Connects a plain client that waits for its answers. By default it would give up after half a second.
+/// Connects a plain client that waits for its answers. By default it would give up after half a
+/// second.
 pub(crate) async fn connected(client: &redis::Client) -> MultiplexedConnection {
     let patience = Some(Duration::from_secs(30));
     let config = AsyncConnectionConfig::new().set_response_timeout(patience).set_connection_timeout(patience);
@@ -102,8 +106,9 @@ pub(crate) fn driven(steps: StepsOfStore) -> Process {
     Process::new(steps.callers, steps.own, steps.wake).with_listing(listing)
 }
 
-/// Returns the answer to a request with this time limit, and how long it took by the stopwatch. If the answer was late
-/// because the machine stood still, it says nothing, and the request is made again.
+/// Returns the answer to a request with this time limit, and how long it took by the stopwatch. If
+/// the answer was late because the machine stood still, it says nothing, and the request is made
+/// again.
 pub(crate) async fn in_time<T, F: Future<Output = T>>(limit: Duration, ask: impl Fn() -> F) -> (T, Duration) {
     loop {
         let (start, watch) = (Instant::now(), Stopwatch::start());
@@ -115,9 +120,10 @@ pub(crate) async fn in_time<T, F: Future<Output = T>>(limit: Duration, ask: impl
     }
 }
 
-/// Has a mutex granted, and a second request wait for it, both with this lease. If the first hold ends before the second
-/// request comes, because the machine stands still, begins again with another name. All names end with `name`. Returns
-/// the token of the hold, and the request that waits.
+/// Has a mutex granted, and a second request wait for it, both with this lease. If the first hold
+/// ends before the second request comes, because the machine stands still, begins again with
+/// another name. All names end with `name`. Returns the token of the hold, and the request that
+/// waits.
 pub(crate) async fn contended(process: &Process, name: &str, lease: Ttl) -> (FencingToken, Acquire) {
     let mut attempt = 0;
     loop {

@@ -171,7 +171,8 @@ impl Keys {
         }
     }
 
-    /// Checks a semaphore that nobody waits for: one string of holds, which ends after all of them, and no other key.
+    /// Checks a semaphore that nobody waits for: one string of holds, which ends after all of them,
+    /// and no other key.
     async fn check_permits(&self, raw: &mut MultiplexedConnection) {
         let (value, left, beside): (String, i64, u32) = redis::pipe()
             .atomic()

@@ -172,7 +172,8 @@ pub(crate) fn item(text: &str) -> Vec<String> {
     vec![text.to_owned()]
 }
 
-/// Returns the different times at which the keys of a namespace expire; the greatest number for never.
+/// Returns the different times at which the keys of a namespace expire; the greatest number for
+/// never.
 pub(crate) async fn ends_of(fixture: &Fixture, filter: &Filter) -> Vec<u64> {
     let mut ends = Vec::new();
     for key in fixture.keys().await {

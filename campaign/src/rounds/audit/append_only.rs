@@ -1,7 +1,7 @@
 //! Redis: the append-only file, and how the store keeps holds in keys.
 //!
-//! A script's writes are between `MULTI` and `EXEC`. The difference between the state before and after gives its
-//! changes.
+//! A script's writes are between `MULTI` and `EXEC`. The difference between the state before and
+//! after gives its changes.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -269,7 +269,8 @@ fn expiry(options: &[String]) -> Option<u64> {
     options.get(at + 1)?.parse::<u64>().ok().map(|milliseconds| milliseconds * 1_000)
 }
 
-/// Parses a held mutex that nobody waits for: `TICKET TOKEN GRANTED LEASE LABEL`, which expires with the lease.
+/// Parses a held mutex that nobody waits for: `TICKET TOKEN GRANTED LEASE LABEL`, which expires
+/// with the lease.
 fn held(value: &str, until: u64) -> io::Result<(Ticket, Row)> {
     let words: Vec<&str> = value.splitn(5, ' ').collect();
     let [ticket, token, at, _, ..] = words[..] else { return Err(wrong(value)) };
@@ -277,8 +278,8 @@ fn held(value: &str, until: u64) -> io::Result<(Ticket, Row)> {
     Ok((ticket, row(&until.to_string(), at, "1", token).ok_or_else(|| wrong(value))?))
 }
 
-/// Parses a semaphore that nobody waits for: `p LIMIT LAST-END EXPIRES`, and for each hold ` TICKET EXPIRY LEASE GRANTED TOKEN
-/// WEIGHT LENGTH` and a label of that length.
+/// Parses a semaphore that nobody waits for: `p LIMIT LAST-END EXPIRES`, and for each hold ` TICKET
+/// EXPIRY LEASE GRANTED TOKEN WEIGHT LENGTH` and a label of that length.
 fn permits(value: &str) -> Option<Rows> {
     let mut rows = Rows::new();
     let mut rest = value.strip_prefix("p ")?;

@@ -7,8 +7,8 @@ use stanchion_core::{Kind, Name, Ticket};
 use crate::history::{Entry, HoldChange, ObjectId};
 use stanchion_testbed::servers::{PostgresServer, ServerError};
 
-/// Installs an event trigger: the first client to connect creates the store's schema, and its table then gets the
-/// triggers.
+/// Installs an event trigger: the first client to connect creates the store's schema, and its table
+/// then gets the triggers.
 const INSTALL: &str = r"
 CREATE SCHEMA audit;
 

@@ -25,7 +25,8 @@ const ATTEMPTS: usize = 20;
 /// The intervals between two signals to backends.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
 const TERMINATE_INTERVAL: Duration = Duration::from_millis(100);
-/// A rest after which every waiter must have gone on: recovery (C18), dead waiters in front (C5), and ε.
+/// A rest after which every waiter must have gone on: recovery (C18), dead waiters in front (C5),
+/// and ε.
 const CALM: Duration = Duration::from_millis(4_500);
 
 impl Nemesis<'_> {
@@ -34,7 +35,8 @@ impl Nemesis<'_> {
         self.deeds += match self.round.fault {
             Fault::RowsLocked => self.lock_rows(server)?,
             Fault::TableLocked => self.lock_table(server)?,
-            // These two are no faults of the store: every call is served as always, wake-ups apart (C14).
+            // These two are no faults of the store: every call is served as always, wake-ups apart
+            // (C14).
             Fault::OldSnapshot => deeds::keep_snapshot(server, self.round.length)?,
             Fault::NotifyQueueFull => deeds::refuse_hints(server, self.millis(1_500..4_000))?,
             _ => self.disturb_all(server)?,
@@ -42,7 +44,8 @@ impl Nemesis<'_> {
         Ok(())
     }
 
-    /// Locks rows of the names of one kind that has some at the moment. A mutex beside the first is spared.
+    /// Locks rows of the names of one kind that has some at the moment. A mutex beside the first is
+    /// spared.
     fn lock_rows(&mut self, server: &PostgresServer) -> Result<u64, Error> {
         for _ in 0..ATTEMPTS {
             let kind = self.any_of(self.server.deployment().kinds(), Kind::Mutex);
@@ -77,7 +80,8 @@ impl Nemesis<'_> {
         all.choose(&mut self.dice).copied().unwrap_or(otherwise)
     }
 
-    /// Does a deed to a table that concerns the names of some kinds only, each with a number of mutexes.
+    /// Does a deed to a table that concerns the names of some kinds only, each with a number of
+    /// mutexes.
     fn concerning(
         &self,
         table: &str,

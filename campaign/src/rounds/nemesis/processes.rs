@@ -52,7 +52,8 @@ impl Nemesis<'_> {
         Ok(())
     }
 
-    /// Starts a process with many waiters, kills it, and waits until the others had the time to go on.
+    /// Starts a process with many waiters, kills it, and waits until the others had the time to go
+    /// on.
     pub(super) fn kill_crowd(&mut self) -> Result<(), Error> {
         let proxy = Proxy::to(&self.server.proxied_url())?;
         let (worker, mut process, _input) = self.start(Job::Crowd, &proxy)?;

@@ -57,7 +57,8 @@ impl Nemesis<'_> {
         Ok(())
     }
 
-    /// Has a neighbour's script run once. It is no fault of the store: every call keeps its time limit.
+    /// Has a neighbour's script run once. It is no fault of the store: every call keeps its time
+    /// limit.
     pub(super) fn keep_busy(&mut self) -> Result<(), Error> {
         self.server.occupy(SCRIPT)?;
         sleep(SCRIPT_INTERVAL - SCRIPT);

@@ -34,7 +34,8 @@ fn finds(events: &[Event], rule: Rule) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Returns a time after the invocation of a wait at which a member that was added before the wait still lived.
+/// Returns a time after the invocation of a wait at which a member that was added before the wait
+/// still lived.
 fn too_early(events: &[Event], wait: usize) -> Option<u64> {
     let from = events.iter().find(|event| event.operation == events[wait].operation)?.at;
     events.iter().find_map(|granted| {

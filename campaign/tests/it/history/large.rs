@@ -8,8 +8,8 @@ use stanchion_core::Kind;
 
 use crate::history::model::Model;
 
-/// Returns a million events of four objects, a quarter for each. A checker that is not linear in the events of one name
-/// takes hours.
+/// Returns a million events of four objects, a quarter for each. A checker that is not linear in
+/// the events of one name takes hours.
 fn million(faults: bool) -> Vec<Event> {
     let model = |kind, first_worker| Model::new(kind, first_worker, 7, faults);
     let mut events = model(Kind::Mutex, 1_000_000).mutex(40_000);

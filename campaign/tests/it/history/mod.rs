@@ -1,4 +1,5 @@
-//! The checkers of histories: correct histories are accepted, and each planted breach of a rule is found and named.
+//! The checkers of histories: correct histories are accepted, and each planted breach of a rule is
+//! found and named.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -296,7 +296,8 @@ fn m9_the_rightful_holder_is_not_refused() {
     scribe.held(1, 5, [0, 10, 100, 120]);
     scribe.acquire(0, 2);
     scribe.granted(200, 2, 6);
-    // Begun before the grant, or ended after the deadline: the resource may take or refuse the write.
+    // Begun before the grant, or ended after the deadline: the resource may take or refuse the
+    // write.
     scribe.write_refused(190, 300, 2, 6);
     scribe.write_refused(300, 200 + BELIEF, 2, 6);
     scribe.is_right();

@@ -7,7 +7,8 @@ use stanchion_core::{DecidedBy, ErrorKind, FencingToken, Kind, Name, Quota, Tick
 
 /// The lease of all holds, in µs.
 pub(crate) const TTL: u64 = 1_000_000;
-/// How long a holder believes in a grant without renewal, if the call was invoked at the time of the grant.
+/// How long a holder believes in a grant without renewal, if the call was invoked at the time of
+/// the grant.
 pub(crate) const BELIEF: u64 = 940_000;
 /// The worker that is the nemesis.
 pub(crate) const NEMESIS: u32 = u32::MAX;

@@ -41,7 +41,8 @@ fn s6_after_a_resize_down_nothing_is_granted_until_enough_came_back() {
     let mut scribe = scribe();
     held(&mut scribe, 1, 4, [0, 10, 1_000, 1_010]);
     resize(&mut scribe, 9, 2, (100, 200));
-    // The holder keeps its permits; a call that runs at the same time may have been granted before the resize.
+    // The holder keeps its permits; a call that runs at the same time may have been granted before
+    // the resize.
     held(&mut scribe, 2, 1, [150, 300, 400, 410]);
     held(&mut scribe, 3, 2, [500, 1_020, 1_100, 1_110]);
     scribe.is_right();

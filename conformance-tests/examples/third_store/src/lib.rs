@@ -1,7 +1,7 @@
 //! A third store: mutexes and semaphores in a map, behind stanchion's engine.
 //!
-//! It is meant to be copied. [`Server`] stands for the server of another store: a map, a clock, and a mailbox for each
-//! process. A request to that server is a method here. Read in this order:
+//! It is meant to be copied. [`Server`] stands for the server of another store: a map, a clock, and
+//! a mailbox for each process. A request to that server is a method here. Read in this order:
 //!
 //! | file | what is in it | in your store |
 //! | --- | --- | --- |
@@ -13,8 +13,8 @@
 //! | `client.rs`, `moment.rs` | the settings of a process; the time and the client of a step | the same |
 //! | `server.rs`, `wake.rs` | the map and its clock; the mailboxes | your server; its way to push |
 //!
-//! Wait groups, limiters and Bloom filters are declared absent. `tests/it` has the two harnesses, the suites, and a
-//! test that breaks one rule at a time.
+//! Wait groups, limiters and Bloom filters are declared absent. `tests/it` has the two harnesses,
+//! the suites, and a test that breaks one rule at a time.
 
 mod client;
 mod liveness;

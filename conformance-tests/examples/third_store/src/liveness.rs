@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use stanchion_core::Ttl;
 use stanchion_core::spi::ProcessId;
 
-/// Time after which the waiters of an unheard process are passed over, in µs. The engine polls three times in this
-/// time.
+/// Time after which the waiters of an unheard process are passed over, in µs. The engine polls
+/// three times in this time.
 const LIVENESS: u64 = 1_000_000;
 /// If no process at all was heard for this long, the server itself may have been stalled. In µs.
 const UNHEARD: u64 = 600_000;
 /// Grace period after such a silence, in which no process is judged dead. In µs.
 const GRACE: u64 = 2_000_000;
 
-/// When each process was heard, in µs by the server's clock. A process is heard when it acquires or polls.
+/// When each process was heard, in µs by the server's clock. A process is heard when it acquires or
+/// polls.
 #[derive(Debug, Default)]
 pub(crate) struct Liveness {
     heard: HashMap<ProcessId, u64>,
@@ -21,13 +22,14 @@ pub(crate) struct Liveness {
     last: u64,
     /// When the last grace period began.
     grace: u64,
-    /// When the grace period before it began. A process that was silent ever since gets no other grace period: dead
-    /// processes alone must not start one each time.
+    /// When the grace period before it began. A process that was silent ever since gets no other
+    /// grace period: dead processes alone must not start one each time.
     judged: u64,
 }
 
 impl Liveness {
-    /// Begins a grace period, if one is due. Called once at the beginning of every step, before any process is heard.
+    /// Begins a grace period, if one is due. Called once at the beginning of every step, before any
+    /// process is heard.
     pub(crate) fn begin(&mut self, now: u64) {
         let silence = self.last > 0 && self.last + UNHEARD < now;
         if silence && self.grace + GRACE <= now && self.last >= self.grace {
@@ -51,7 +53,8 @@ impl Liveness {
         graced.max(heard + LIVENESS)
     }
 
-    /// Forgets processes that were silent for the longest lease: they have no queued waiters any more.
+    /// Forgets processes that were silent for the longest lease: they have no queued waiters any
+    /// more.
     pub(crate) fn sweep(&mut self, now: u64) {
         self.heard.retain(|_, heard| u128::from(now - *heard) < Ttl::MAX.as_micros());
     }

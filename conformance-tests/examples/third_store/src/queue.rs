@@ -32,23 +32,25 @@ impl Record {
         self.stirred |= self.queue.len() < before;
     }
 
-    /// Removes the waiters that were silent for a whole lease. Until then a silent waiter keeps its place, and is first
-    /// again when its process is heard.
+    /// Removes the waiters that were silent for a whole lease. Until then a silent waiter keeps its
+    /// place, and is first again when its process is heard.
     pub(crate) fn drop_silent(&mut self, at: &Moment<'_>) {
         self.queue.retain(|waiter| {
             at.is_live(waiter.process) || at.liveness.heard(waiter.process) + waiter.lease > at.now
         });
     }
 
-    /// Returns whether no live waiter is in front of a ticket. All waiters are in front of a ticket that has not
-    /// joined. A waiter that asks for more than the limit can never be granted, and is passed over.
+    /// Returns whether no live waiter is in front of a ticket. All waiters are in front of a ticket
+    /// that has not joined. A waiter that asks for more than the limit can never be granted, and is
+    /// passed over.
     pub(crate) fn is_first(&self, ticket: Ticket, limit: u32, at: &Moment<'_>) -> bool {
         let mut in_front = self.queue.iter().take_while(|waiter| waiter.ticket != ticket);
         !in_front.any(|waiter| waiter.weight <= limit && at.is_live(waiter.process))
     }
 
-    /// Returns the waiters to wake: the live waiters that fit together, up to the first one that does not fit, which is
-    /// never passed (S5). A waiter that asks for more than the limit is woken, too, and gets the refusal when it asks.
+    /// Returns the waiters to wake: the live waiters that fit together, up to the first one that
+    /// does not fit, which is never passed (S5). A waiter that asks for more than the limit is
+    /// woken, too, and gets the refusal when it asks.
     pub(crate) fn next_grants(&self, at: &Moment<'_>) -> Vec<QueuedWaiter> {
         let limit = self.limit.unwrap_or_default();
         let (mut room, mut open) = (u64::from(limit).saturating_sub(self.used()), true);

@@ -53,8 +53,8 @@ pub struct Tombstone {
 /// The state of one mutex or semaphore. No number is stored twice, so none can disagree.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// When the record was created; it identifies this life of the record. 0 if nothing was stored yet: then it is not
-    /// kept.
+    /// When the record was created; it identifies this life of the record. 0 if nothing was stored
+    /// yet: then it is not kept.
     pub epoch: u64,
     /// The limit, once it is set.
     pub limit: Option<u32>,
@@ -75,7 +75,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Ends holds, tombstones and waiters that are over by the server's clock. Called at the beginning of every step.
+    /// Ends holds, tombstones and waiters that are over by the server's clock. Called at the
+    /// beginning of every step.
     pub(crate) fn reap(&mut self, at: &Moment<'_>) {
         let over = self.holds.iter().map(|hold| hold.expires).filter(|expires| *expires <= at.now);
         if let Some(ended) = over.max() {
@@ -92,7 +93,8 @@ impl Record {
         if self.tombstones.contains_key(&ask.ticket) {
             return Ok(Acquired::Cancelled);
         }
-        // A retry: the same hold, the same token, and a new lease, because its holder counts from the last request.
+        // A retry: the same hold, the same token, and a new lease, because its holder counts from
+        // the last request.
         if !at.makes(Mistake::GrantsAgain)
             && let Some(hold) = self.holds.iter_mut().find(|hold| hold.ticket == ask.ticket)
         {
@@ -135,7 +137,8 @@ impl Record {
         Ok(Acquired::Waiting { limit, epoch: self.epoch })
     }
 
-    /// Returns the limit in force for a request; the stored one as an error, if the request refuses it (C20).
+    /// Returns the limit in force for a request; the stored one as an error, if the request refuses
+    /// it (C20).
     fn compare(&mut self, ask: &Acquire, at: &Moment<'_>) -> Result<u32, u32> {
         let Some(stored) = self.limit_at(at) else { return Ok(ask.limit) };
         // A queued request was compared when it joined.
@@ -161,7 +164,8 @@ impl Record {
     }
 
     fn grant(&mut self, ask: &Acquire, at: &Moment<'_>) -> Result<FencingToken> {
-        // Larger than every earlier token; by the clock, also if the earlier ones were lost (M2, M3).
+        // Larger than every earlier token; by the clock, also if the earlier ones were lost (M2,
+        // M3).
         let token = FencingToken::new(at.now.max(self.token + 1))?;
         let (granted, expires) = (at.now, at.end_of(ask.lease));
         let (ticket, weight, label) = (ask.ticket, ask.weight, ask.label.clone());
@@ -202,8 +206,8 @@ impl Record {
         if freed.is_empty() { Kept::No } else { Kept::Yes }
     }
 
-    /// Cancels an acquisition. Always leaves a tombstone: whatever this cancel found, a copy of the acquire may still
-    /// be in flight.
+    /// Cancels an acquisition. Always leaves a tombstone: whatever this cancel found, a copy of the
+    /// acquire may still be in flight.
     pub(crate) fn cancel(&mut self, ask: &Cancel, at: &Moment<'_>) {
         self.leave(ask.ticket);
         self.free(|hold| hold.ticket == ask.ticket, at);

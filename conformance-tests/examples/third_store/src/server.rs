@@ -19,7 +19,8 @@ use crate::record::{QueuedWaiter, Record};
 /// The server of a store. Clients of the same server share its names.
 #[derive(Debug)]
 pub struct Server {
-    /// The clock: a wall clock, so that tokens grow even after a loss of data (M3), but one that never goes back.
+    /// The clock: a wall clock, so that tokens grow even after a loss of data (M3), but one that
+    /// never goes back.
     origin: Instant,
     origin_micros: u64,
     state: Mutex<State>,
@@ -73,8 +74,8 @@ impl Server {
         receiver
     }
 
-    /// Waits for the lock, and reads the clock after that (C7): a hold that ends while a step waits for the lock has
-    /// ended when the step decides. Called once for a whole step.
+    /// Waits for the lock, and reads the clock after that (C7): a hold that ends while a step waits
+    /// for the lock has ended when the step decides. Called once for a whole step.
     ///
     /// # Errors
     /// `Unavailable` after the time limit: then certainly nothing was done.

@@ -25,7 +25,8 @@ pub(crate) struct ThirdSteps {
 }
 
 impl ThirdSteps {
-    /// Returns the time limit of a request: the client's, or a third of the shortest lease in it (C17).
+    /// Returns the time limit of a request: the client's, or a third of the shortest lease in it
+    /// (C17).
     fn limit(&self, leases: impl Iterator<Item = Ttl>) -> Duration {
         leases.map(Ttl::renewal).fold(self.client.request_timeout, Duration::min)
     }
@@ -64,7 +65,8 @@ impl PermitSteps for ThirdSteps {
         0
     }
 
-    /// Returns `None`: a running step has the whole server locked, so no request waits there with a lock of its own.
+    /// Returns `None`: a running step has the whole server locked, so no request waits there with a
+    /// lock of its own.
     fn exchange_lane(&self, _: &Object) -> Option<usize> {
         None
     }

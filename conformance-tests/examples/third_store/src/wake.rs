@@ -19,8 +19,8 @@ const BATCH: usize = 100;
 /// Interval between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The mailbox of one process. Hints may be lost or doubled: a woken waiter asks the store again, and the poll floor
-/// covers lost hints.
+/// The mailbox of one process. Hints may be lost or doubled: a woken waiter asks the store again,
+/// and the poll floor covers lost hints.
 #[derive(Debug)]
 pub(crate) struct Mailbox(pub(crate) Mutex<UnboundedReceiver<Ticket>>);
 

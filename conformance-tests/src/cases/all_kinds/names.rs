@@ -10,7 +10,8 @@ use stanchion_core::{
 use crate::harness::Harness;
 use crate::support::{kind_of, unique};
 
-/// Returns names that an encoding, a pattern, a path or a query could confuse with another name or with its own syntax.
+/// Returns names that an encoding, a pattern, a path or a query could confuse with another name or
+/// with its own syntax.
 fn odd_names() -> Vec<String> {
     let odd = [
         " ",
@@ -203,7 +204,8 @@ pub(crate) async fn c19_every_legal_name_is_its_own_filter(h: &dyn Harness) {
     }
 }
 
-/// C19: a bad name is refused when the object is created, before any I/O, with the same error on every store.
+/// C19: a bad name is refused when the object is created, before any I/O, with the same error on
+/// every store.
 pub(crate) async fn c19_a_bad_name_is_refused(h: &dyn Harness) {
     use stanchion_core::ErrorKind::InvalidArgument;
     let store = h.store().await;

@@ -24,7 +24,8 @@ fn hold(change: impl FnOnce(&mut HoldOptions)) -> HoldOptions {
     options
 }
 
-/// Returns whether the options are accepted; asserts that all kinds agree. Mutexes that sessions keep have one TTL.
+/// Returns whether the options are accepted; asserts that all kinds agree. Mutexes that sessions
+/// keep have one TTL.
 fn accepted(store: &dyn Store, hold: &HoldOptions) -> bool {
     let (mutex, semaphore, group) = with_hold(hold);
     let mutex = kind_of(store.mutex("o", mutex));
@@ -76,7 +77,8 @@ pub(crate) async fn c19_a_bad_label_or_bound_is_refused(h: &dyn Harness) {
     }
 }
 
-/// C21, C19: the error of a refusal names the operation, the store and, if there is one, the name, in one line.
+/// C21, C19: the error of a refusal names the operation, the store and, if there is one, the name,
+/// in one line.
 pub(crate) async fn c21_a_refusal_has_its_context(h: &dyn Harness) {
     let store = h.store().await;
     let kind = store.capabilities().store;

@@ -166,7 +166,8 @@ pub(crate) async fn b3_joined_calls_get_their_own_answers(h: &dyn Harness) {
     }
 }
 
-/// B3, C4: an insert that was dropped half-way may have happened or not; its items are new to one caller at most.
+/// B3, C4: an insert that was dropped half-way may have happened or not; its items are new to one
+/// caller at most.
 pub(crate) async fn b3_c4_a_dropped_insert_is_told_to_one_at_most(h: &dyn Harness) {
     let name = unique("filter");
     let (one, other) = (client(h, &name, precise()).await, client(h, &name, precise()).await);

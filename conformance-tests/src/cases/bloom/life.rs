@@ -90,8 +90,8 @@ pub(crate) async fn b6_what_was_lost_is_not_absent(h: &dyn Harness) {
     assert!(!other.contains(&inside[1]).await.expect("an answer"), "a refused insert inserts nothing");
 }
 
-/// B6: a client that cleared a filter, or found it cleared, has not seen the filter that came after it, and gets no
-/// loss when that one ends.
+/// B6: a client that cleared a filter, or found it cleared, has not seen the filter that came after
+/// it, and gets no loss when that one ends.
 pub(crate) async fn b6_the_end_of_what_nobody_saw_is_no_loss(h: &dyn Harness) {
     const TTL: Duration = Duration::from_secs(1);
     let (name, inside) = (unique("filter"), items("inside", 3));

@@ -1,5 +1,6 @@
-//! The clauses of the Bloom filter. Each store's own tests show rates with many probes, many processes, lost replies
-//! and missing pages. Here is the behaviour that a caller of the trait sees on every store.
+//! The clauses of the Bloom filter. Each store's own tests show rates with many probes, many
+//! processes, lost replies and missing pages. Here is the behaviour that a caller of the trait sees
+//! on every store.
 
 mod insert;
 mod layout;

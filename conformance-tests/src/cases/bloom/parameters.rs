@@ -71,7 +71,8 @@ pub(crate) async fn c19_b5_bad_parameters_are_refused(h: &dyn Harness) {
     }
 }
 
-/// C12: a closed store object refuses every call; other store objects on the same state continue to work.
+/// C12: a closed store object refuses every call; other store objects on the same state continue to
+/// work.
 pub(crate) async fn c12_b5_a_closed_store_refuses_filters(h: &dyn Harness) {
     let name = unique("filter");
     let store = h.store().await;

@@ -40,7 +40,8 @@ pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, kind: LockKi
                         guard.release().await.expect("release");
                         true
                     }
-                    // The dropped request before came after the witness had looked, and its cancel comes now.
+                    // The dropped request before came after the witness had looked, and its cancel
+                    // comes now.
                     None => false,
                 },
                 Cut::Dropped | Cut::Waiting => false,
@@ -54,7 +55,8 @@ pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, kind: LockKi
     }
 }
 
-/// Waits until the name can be locked. The dropped request may still reach a networked store, until its cancel does.
+/// Waits until the name can be locked. The dropped request may still reach a networked store, until
+/// its cancel does.
 async fn free_again(witness: &Lock) {
     eventually(CANCELLED, "free again", || async {
         match witness.try_lock().await.expect("a definite answer") {
@@ -65,8 +67,8 @@ async fn free_again(witness: &Lock) {
     .await;
 }
 
-/// C4: an acquisition of a held name is dropped at its k-th poll, for every k until it waits for the holder, and while
-/// it waits.
+/// C4: an acquisition of a held name is dropped at its k-th poll, for every k until it waits for
+/// the holder, and while it waits.
 pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let lock = fixture.client(HoldOptions::default()).await;
@@ -86,7 +88,8 @@ pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, kind: Lo
     }
 }
 
-/// C4: an acquisition is dropped around the moment of its grant, when a permit could be lost in flight.
+/// C4: an acquisition is dropped around the moment of its grant, when a permit could be lost in
+/// flight.
 pub(crate) async fn c4_a_grant_to_a_dropped_waiter_is_given_back(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let lock = fixture.client(HoldOptions::default()).await;
@@ -135,8 +138,8 @@ pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, 
     }
 }
 
-/// Returns whether the time of a call ran out. The answer to what it asked at its limit can be late: then it is undone (C3,
-/// C4).
+/// Returns whether the time of a call ran out. The answer to what it asked at its limit can be
+/// late: then it is undone (C3, C4).
 fn timed_out(ended: Result<Option<Guard>>) -> bool {
     match ended {
         Ok(granted) => granted.is_none(),
@@ -144,8 +147,8 @@ fn timed_out(ended: Result<Option<Guard>>) -> bool {
     }
 }
 
-/// Starts a call with a time limit and returns it when it queues. On a machine that stands still, the call can be over
-/// before it is seen in the queue: then another one follows.
+/// Starts a call with a time limit and returns it when it queues. On a machine that stands still,
+/// the call can be over before it is seen in the queue: then another one follows.
 async fn queued_for(limit: Duration, lock: &Lock, witness: &Lock) -> Task<Result<Option<Guard>>> {
     let queueing = async {
         loop {
@@ -164,7 +167,8 @@ async fn queued_for(limit: Duration, lock: &Lock, witness: &Lock) -> Task<Result
     within(Duration::from_secs(5), "a queue of 1", queueing).await
 }
 
-/// C5: the next waiter runs at the release, and not at its next poll. By polls, the sum would be three times the bound.
+/// C5: the next waiter runs at the release, and not at its next poll. By polls, the sum would be
+/// three times the bound.
 pub(crate) async fn c5_a_timed_out_head_costs_the_others_nothing(h: &dyn Harness, kind: LockKind) {
     const ROUNDS: u32 = 12;
     /// Long enough for the head to be seen in the queue.

@@ -17,7 +17,8 @@ pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, ki
         let ttl = fixture.lease(ttl);
         let lock = fixture.client(unrenewed(ttl)).await;
         let before = now();
-        // The first call of a fresh client connects, within a third of the lease: if that was too short, it asks again.
+        // The first call of a fresh client connects, within a third of the lease: if that was too
+        // short, it asks again.
         let guard = lock.lock().await.expect("lock");
         let after = now();
         let deadline = guard.deadline();
@@ -32,7 +33,8 @@ pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, ki
             deadline - after - belief(ttl)
         );
         if let Err(error) = guard.release().await {
-            // On a machine that stood still the release can come after the lease; then its error says so.
+            // On a machine that stood still the release can come after the lease; then its error
+            // says so.
             assert!(error.kind() == ErrorKind::Lost && now() >= deadline, "release: {error:?}");
         }
     }

@@ -64,7 +64,8 @@ pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, kind: L
         let lock = fixture.client(unrenewed(ttl)).await;
         waiters.push(spawn(async move {
             for _ in 0..5 {
-                // The lease ahead is judged in the poll that returns the guard, and not before that poll began.
+                // The lease ahead is judged in the poll that returns the guard, and not before that
+                // poll began.
                 let mut locking = pin!(lock.lock());
                 let (guard, judged) = poll_fn(|cx| {
                     let before = now();
@@ -75,7 +76,8 @@ pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, kind: L
                 assert!(ahead >= belief(ttl) - ttl / 2, "{ahead:?} of a lease of {ttl:?} ahead");
                 let deadline = guard.deadline();
                 if let Err(error) = guard.release().await {
-                    // On a stalled machine the release can come after the lease; then its error says so.
+                    // On a stalled machine the release can come after the lease; then its error
+                    // says so.
                     assert!(error.kind() == ErrorKind::Lost && now() >= deadline, "release: {error:?}");
                 }
             }
@@ -148,7 +150,8 @@ pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, kind: LockK
     drop(next);
 }
 
-/// M1: the critical sections of tasks of two clients never overlap, and none of them meets an older token.
+/// M1: the critical sections of tasks of two clients never overlap, and none of them meets an older
+/// token.
 pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, kind: LockKind) {
     // Without wake-ups each grant may take a poll.
     let rounds: u32 = if h.store().await.capabilities().wake_ups { 25 } else { 4 };

@@ -12,8 +12,8 @@ use crate::support::{
     ends_at_limit, join_all, kind_of, now, pause, spawn, stays_pending, within,
 };
 
-/// Returns the total time of `count` hand-overs. Each is measured from the call of a release to the grant of the
-/// waiter, and goes from one client to the other.
+/// Returns the total time of `count` hand-overs. Each is measured from the call of a release to the
+/// grant of the waiter, and goes from one client to the other.
 async fn hand_overs(locks: [&Lock; 2], count: usize) -> Duration {
     let mut sum = Duration::ZERO;
     for round in 0..count {
@@ -21,7 +21,8 @@ async fn hand_overs(locks: [&Lock; 2], count: usize) -> Duration {
         let guard = holder.lock().await.expect("lock");
         let waiting = spawn(async move { next.lock().await.expect("lock") });
         holder.queue_of(1).await;
-        // A process that has just begun to wait polls soon. After this pause, the next poll is a whole interval away.
+        // A process that has just begun to wait polls soon. After this pause, the next poll is a
+        // whole interval away.
         pause(IDLE).await;
         let watch = Stopwatch::start();
         guard.release().await.expect("release");
@@ -32,8 +33,9 @@ async fn hand_overs(locks: [&Lock; 2], count: usize) -> Duration {
     sum
 }
 
-/// C14: a waiter is woken by a push if the store has wake-ups, and by the poll floor at the latest. Polls would take
-/// nearly the whole floor each time; even with three polls a second, the sum would be twice the bound.
+/// C14: a waiter is woken by a push if the store has wake-ups, and by the poll floor at the latest.
+/// Polls would take nearly the whole floor each time; even with three polls a second, the sum would
+/// be twice the bound.
 pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, kind: LockKind) {
     const COUNT: u32 = 24;
     let fixture = LockFixture::new(h, kind).await;
@@ -44,9 +46,9 @@ pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, kind: L
     }
 }
 
-/// M6: a whole queue advances from release to release. By polls, each of the two clients would be granted once in a
-/// poll floor: six times the bound, or twice the bound with three polls a second. The time of a hand-over in
-/// milliseconds is a target of the benchmarks.
+/// M6: a whole queue advances from release to release. By polls, each of the two clients would be
+/// granted once in a poll floor: six times the bound, or twice the bound with three polls a second.
+/// The time of a hand-over in milliseconds is a target of the benchmarks.
 pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, kind: LockKind) {
     const WAITERS: u32 = 40;
     let fixture = LockFixture::new(h, kind).await;
@@ -101,7 +103,8 @@ pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, kind: LockKind)
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = Vec::new();
     for number in 0..WAITERS {
-        // In pairs, so that neighbours in the queue are of the same client and of different clients.
+        // In pairs, so that neighbours in the queue are of the same client and of different
+        // clients.
         let lock = &clients[client_of(number)];
         let waiter = lock.clone();
         let served = Arc::clone(&served);
@@ -262,7 +265,8 @@ pub(crate) async fn c26_a_full_queue_refuses(h: &dyn Harness, kind: LockKind) {
         spawn(async move {
             let guard = loop {
                 match lock.lock().await {
-                    // What the cancelled call left at the store may count as a waiter for a moment longer (C4).
+                    // What the cancelled call left at the store may count as a waiter for a moment
+                    // longer (C4).
                     Err(error) if error.kind() == ErrorKind::Overloaded && joined.elapsed() < CANCELLED => {}
                     locked => break locked.expect("lock"),
                 }

@@ -31,8 +31,8 @@ const RESERVING: [(bool, Way); 3] = [
 
 /// Returns `count` new limiters, each with a handle of one client and a handle of another.
 ///
-/// Each call needs its own limiter: a dropped request may reach the store late, and gives nothing back if another
-/// reservation is behind it (L7).
+/// Each call needs its own limiter: a dropped request may reach the store late, and gives nothing
+/// back if another reservation is behind it (L7).
 async fn fresh(h: &dyn Harness, count: u32) -> Vec<(Arc<dyn Limiter>, Arc<dyn Limiter>)> {
     let (store, others) = (h.store().await, h.store().await);
     let options = || LimiterOptions::new(Quota::per(1, TOKEN).burst(u64::from(BURST)));

@@ -1,5 +1,5 @@
-//! The clauses of the limiter. Other tests check the exact arithmetic, in core and with a store's manual clock (L3,
-//! L4). Here the bounds are as tight as a caller's clock around each call allows.
+//! The clauses of the limiter. Other tests check the exact arithmetic, in core and with a store's
+//! manual clock (L3, L4). Here the bounds are as tight as a caller's clock around each call allows.
 
 mod cancel;
 mod decisions;
@@ -24,8 +24,8 @@ async fn client(h: &dyn Harness, name: &str, quota: Quota) -> Arc<dyn Limiter> {
     h.store().await.limiter(name, LimiterOptions::new(quota)).expect("a limiter")
 }
 
-/// Returns the number of tokens in a bucket, negative for a debt. `token` is the interval between two tokens. Computed
-/// from the time until the bucket is full.
+/// Returns the number of tokens in a bucket, negative for a debt. `token` is the interval between
+/// two tokens. Computed from the time until the bucket is full.
 async fn level(limiter: &dyn Limiter, burst: i64, token: std::time::Duration) -> i64 {
     let full_after = limiter.peek().await.expect("a decision").reset_after;
     let missing = full_after.as_micros().div_ceil(token.as_micros());

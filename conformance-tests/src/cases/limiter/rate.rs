@@ -50,8 +50,9 @@ fn refill(amount: u64, period: Duration, time: Duration) -> u64 {
     u64::try_from(tokens).expect("a short time")
 }
 
-/// Returns the time in which the bucket may have overflowed: stretches without a refusal that are long enough for the
-/// bucket to fill. On a busy machine all tasks may be stalled, inside a call or not.
+/// Returns the time in which the bucket may have overflowed: stretches without a refusal that are
+/// long enough for the bucket to fill. On a busy machine all tasks may be stalled, inside a call or
+/// not.
 fn unproven(start: Instant, refused: &[(Instant, Instant)], fill: Duration) -> Duration {
     let mut refused = refused.to_vec();
     refused.sort_unstable();
@@ -68,8 +69,9 @@ fn unproven(start: Instant, refused: &[(Instant, Instant)], fill: Duration) -> D
 /// Number of tasks of each client.
 const TASKS: usize = 8;
 
-/// L1 and, with the same evidence, L2: two clients, several tasks, a rate whose interval is no whole millisecond. The
-/// tasks saturate the rate even if a decision takes 200 ms: a window without a refusal would show nothing about L2.
+/// L1 and, with the same evidence, L2: two clients, several tasks, a rate whose interval is no
+/// whole millisecond. The tasks saturate the rate even if a decision takes 200 ms: a window without
+/// a refusal would show nothing about L2.
 async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, costs: [u64; 2]) {
     let name = unique("limiter");
     let quota = Quota::per(amount, period).burst(burst);
@@ -119,8 +121,8 @@ pub(crate) async fn l1_l2_a_window_of_mixed_costs(h: &dyn Harness) {
 /// L1: intervals are not rounded. A rate of 700 a second has an interval of 1428.57 µs.
 pub(crate) async fn l1_intervals_are_not_rounded(h: &dyn Harness) {
     let limiter = client(h, &unique("limiter"), Quota::per(7, Duration::from_millis(10)).burst(70)).await;
-    // The bucket is emptied at some instant within the first call: on a busy machine, most of the call may come after
-    // that.
+    // The bucket is emptied at some instant within the first call: on a busy machine, most of the
+    // call may come after that.
     let before = now();
     let decision = limiter.allow_n(70).await.expect("a decision");
     assert!(decision.allowed && decision.reset_after == Duration::from_millis(100), "{decision:?}");
@@ -136,7 +138,8 @@ pub(crate) async fn l1_intervals_are_not_rounded(h: &dyn Harness) {
 
 /// L2: a call exactly at `retry_after` is admitted, each time.
 pub(crate) async fn l2_retry_after_is_enough(h: &dyn Harness) {
-    // A token comes every 47.6 ms: more slowly than calls are answered, so that the bucket gets empty.
+    // A token comes every 47.6 ms: more slowly than calls are answered, so that the bucket gets
+    // empty.
     let limiter = client(h, &unique("limiter"), Quota::per(21, Duration::from_secs(1)).burst(5)).await;
     assert!(limiter.allow_n(5).await.expect("a decision").allowed);
     for cost in [1, 2, 5, 1, 3, 1, 1, 4] {

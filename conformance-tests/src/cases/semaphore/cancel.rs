@@ -40,8 +40,8 @@ async fn all_come_back(semaphore: &dyn Semaphore) {
     .await;
 }
 
-/// C4, S4: an acquisition of two of three permits is dropped at the k-th poll, for every k: with free permits, and with
-/// permits that it must wait for.
+/// C4, S4: an acquisition of two of three permits is dropped at the k-th poll, for every k: with
+/// free permits, and with permits that it must wait for.
 pub(crate) async fn c4_s4_a_dropped_acquisition_of_several_loses_no_permit(h: &dyn Harness) {
     let name = unique("semaphore");
     let own = client(h, &name, LIMIT, HoldOptions::default()).await;
@@ -59,8 +59,8 @@ pub(crate) async fn c4_s4_a_dropped_acquisition_of_several_loses_no_permit(h: &d
                     Cut::Ended(permit) => {
                         let permit = permit.expect("a definite answer");
                         assert!(!taken || permit.is_none(), "two of one");
-                        // If there are not two of three, the dropped request before came after the others had looked,
-                        // and its cancel comes now.
+                        // If there are not two of three, the dropped request before came after the
+                        // others had looked, and its cancel comes now.
                         taken || permit.is_some()
                     }
                     Cut::Waiting => true,

@@ -76,8 +76,8 @@ fn unsure(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Unavailable)
 }
 
-/// Returns the permit, if there is one. A refusal, or an unknown outcome of a busy store (C3, C17), loses no permit
-/// either.
+/// Returns the permit, if there is one. A refusal, or an unknown outcome of a busy store (C3, C17),
+/// loses no permit either.
 fn answered(answer: Result<Option<Permit>>) -> Option<Permit> {
     match answer {
         Err(error) if unsure(&error) => None,
@@ -119,7 +119,8 @@ async fn campaign_step(lasting: &Arc<dyn Semaphore>, dying: &Arc<dyn Semaphore>,
     }
 }
 
-/// C4: several permits that are granted to a waiter while it is dropped all come back (S7 forbids any other design).
+/// C4: several permits that are granted to a waiter while it is dropped all come back (S7 forbids
+/// any other design).
 pub(crate) async fn c4_s7_a_dropped_grant_of_several_comes_back(h: &dyn Harness) {
     let name = unique("semaphore");
     let holder = client(h, &name, 3, HoldOptions::default()).await;

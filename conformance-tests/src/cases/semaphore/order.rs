@@ -66,7 +66,8 @@ pub(crate) async fn s5_c16_nobody_passes_the_head_of_the_queue(h: &dyn Harness) 
     within(POLL_FLOOR + EPSILON, "the small one", small.join()).await.release().await.expect("release");
 }
 
-/// C5: when the large head is dropped, every waiter behind it that fits is granted, not only the first.
+/// C5: when the large head is dropped, every waiter behind it that fits is granted, not only the
+/// first.
 pub(crate) async fn c5_s5_a_dropped_large_head_lets_all_who_fit_run(h: &dyn Harness) {
     let name = unique("semaphore");
     let holder = client(h, &name, 3, HoldOptions::default()).await;

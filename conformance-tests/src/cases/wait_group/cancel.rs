@@ -32,7 +32,8 @@ async fn settles(group: &dyn WaitGroup, limit: Duration) {
     .await;
 }
 
-/// C4, W7: an add with a time limit, is dropped at the k-th poll for every k, on a free and on a full group.
+/// C4, W7: an add with a time limit, is dropped at the k-th poll for every k, on a free and on a
+/// full group.
 pub(crate) async fn c4_w7_a_dropped_timed_add_leaves_nothing(h: &dyn Harness) {
     let name = unique("group");
     let group = client(h, &name, Some(1), HoldOptions::default()).await;
@@ -81,8 +82,8 @@ pub(crate) async fn c4_dropped_timed_wait_changes_nothing(h: &dyn Harness) {
     settles(group.as_ref(), CANCELLED).await;
 }
 
-/// Adds a member and detaches it. Returns it, and when its detach began. On a machine that stands still, its lease can be
-/// over before the answer to the detach: then another member follows.
+/// Adds a member and detaches it. Returns it, and when its detach began. On a machine that stands
+/// still, its lease can be over before the answer to the detach: then another member follows.
 async fn detached_for(lease: Duration, group: &dyn WaitGroup) -> (Detached, Instant) {
     loop {
         let member = group.add().await.expect("add");
@@ -98,7 +99,8 @@ async fn detached_for(lease: Duration, group: &dyn WaitGroup) -> (Detached, Inst
     }
 }
 
-/// C4, C24: an attach of a member that is dropped at the k-th poll, for every k, keeps no member beyond the lease.
+/// C4, C24: an attach of a member that is dropped at the k-th poll, for every k, keeps no member
+/// beyond the lease.
 pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_member(h: &dyn Harness) {
     let lease = h.ttl();
     let name = unique("group");

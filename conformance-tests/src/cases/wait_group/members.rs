@@ -185,7 +185,8 @@ pub(crate) async fn c4_dropped_add_leaves_nothing(h: &dyn Harness) {
             }
             Cut::Dropped | Cut::Waiting => false,
         };
-        // A dropped request may still reach a networked store after the first answer, until its cancel does.
+        // A dropped request may still reach a networked store after the first answer, until its
+        // cancel does.
         eventually(CANCELLED, "nothing is left behind", || async {
             let state = other.inspect().await.expect("inspect");
             let count = other.count().await.expect("count");

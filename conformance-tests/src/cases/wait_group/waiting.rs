@@ -47,8 +47,9 @@ pub(crate) async fn w1_wait_returns_only_at_zero(h: &dyn Harness) {
     assert_eq!(counted(outcome), (4, 0, 0));
 }
 
-/// W3: every waiter of every client returns at zero, at once if wake-ups arrive. By polls the sum would be ten times
-/// the bound, or three times with three polls a second. The time in milliseconds is a target of the benchmarks.
+/// W3: every waiter of every client returns at zero, at once if wake-ups arrive. By polls the sum
+/// would be ten times the bound, or three times with three polls a second. The time in milliseconds
+/// is a target of the benchmarks.
 pub(crate) async fn w3_every_waiter_returns_at_zero(h: &dyn Harness) {
     const WAITERS: usize = 20;
     const ROUNDS: u32 = 14;
@@ -77,7 +78,8 @@ pub(crate) async fn w4_wait_reports_how_the_members_ended(h: &dyn Harness) {
     let name = unique("group");
     let group = default_group(h, &name).await;
     let dying = client(h, &name, None, unrenewed(ttl)).await;
-    // The others are live first: a generation with the dying one alone could end before they are added.
+    // The others are live first: a generation with the dying one alone could end before they are
+    // added.
     let mut members = group.add_many(3).await.expect("add");
     let before = now();
     forget(dying.add().await.expect("add"));

@@ -1,4 +1,5 @@
-//! Compares the steps with core's bucket: the same calls at the same times get the same answers (L3).
+//! Compares the steps with core's bucket: the same calls at the same times get the same answers
+//! (L3).
 
 use crate::steps::StepCalls;
 use std::collections::HashMap;
@@ -60,8 +61,8 @@ pub(super) async fn l3_decisions_agree_with_the_table(harness: &dyn ClockHarness
                         told(&rig.one(terms, LimitAsk::Reserve { ticket, cost, max_wait }).await)
                     }
                     ("cancel", &[id]) => match (refunds.get(&id), rig.refund(id.into()).await) {
-                        // The second refund of a ticket: the bucket gives nothing back, and a store repeats its first
-                        // answer (L7).
+                        // The second refund of a ticket: the bucket gives nothing back, and a store
+                        // repeats its first answer (L7).
                         (Some(before), again) if *before == again => "0".to_owned(),
                         (_, refund) => refunds.entry(id).insert_entry(refund).get().to_string(),
                     },

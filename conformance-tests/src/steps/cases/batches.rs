@@ -197,7 +197,8 @@ pub(super) async fn c16_a_batch_is_carried_out_in_order_whatever_is_in_it(harnes
     assert!(kept.iter().all(|kept| *kept == Kept::Yes));
     kept = all(process.own.release(&[freeing(&batch[31], None), freeing(&batch[31], None)]).await);
     assert_eq!(kept, [Kept::Yes, Kept::No]);
-    // The waiters in front are granted in queue order within one batch, whatever the order of its entries.
+    // The waiters in front are granted in queue order within one batch, whatever the order of its
+    // entries.
     let mut woken: Vec<_> = batch[41..65].to_vec();
     let answers = all(process.callers.acquire(&woken).await);
     assert!(answers.iter().all(is_granted), "{answers:?}");
@@ -216,7 +217,8 @@ pub(super) async fn c16_a_mixed_batch_answers_each_entry_as_if_it_were_alone(har
         granted(&process, request).await;
     }
     let next = objects.each_ref().map(|object| Acquire { queue: false, ..ask(object) });
-    // An acquire stands before the release that makes room for it, and one release has nothing to end.
+    // An acquire stands before the release that makes room for it, and one release has nothing to
+    // end.
     let batch = [
         Request::from(next[0].clone()),
         Request::from(freeing(&held[0], None)),

@@ -23,10 +23,12 @@ pub(super) async fn c2_a_retried_acquire_gives_the_same_token_and_no_second_hold
     granted(&process, &ask_many(&object, 3, 5)).await;
 }
 
-/// A lease that outlives three of the pauses of the cases about renewal, and not four of them. In milliseconds.
+/// A lease that outlives three of the pauses of the cases about renewal, and not four of them. In
+/// milliseconds.
 const LASTING: u64 = 2_500;
 
-/// Returns whether a hold whose lease began at `since` or later may have ended: the machine stood still for a whole lease.
+/// Returns whether a hold whose lease began at `since` or later may have ended: the machine stood
+/// still for a whole lease.
 fn is_over(since: Instant) -> bool {
     since.elapsed() >= Duration::from_millis(LASTING)
 }

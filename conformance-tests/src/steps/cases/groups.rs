@@ -184,8 +184,8 @@ pub(super) async fn c25_w6_zero_is_kept_for_the_retention_time(harness: &dyn Ste
     let retention = Duration::from_secs(1);
     let process = harness.forgetful_process(retention, retention).await;
     let object = wait_group("g");
-    // The record outlives the lease by the retention time. So the lease is short, and can be over before the member is
-    // ended; and the record can be gone before the look.
+    // The record outlives the lease by the retention time. So the lease is short, and can be over
+    // before the member is ended; and the record can be gone before the look.
     let member = Acquire { lease: ttl(1_000), ..members(&object, 2) };
     let (sent, lease) = (now(), member.lease.get());
     granted(&process, &member).await;

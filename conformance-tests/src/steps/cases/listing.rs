@@ -77,8 +77,8 @@ pub(super) async fn c23_expired_holds_never_count(harness: &dyn StepHarness) {
     eventually(EPSILON, "expired holds are not listed", ended).await;
 }
 
-/// The places of a process that died: those of one name are met by the steps of another process while they last, those of the other
-/// name by the listing alone.
+/// The places of a process that died: those of one name are met by the steps of another process
+/// while they last, those of the other name by the listing alone.
 pub(super) async fn c23_waiters_that_lost_their_places_never_count(harness: &dyn StepHarness) {
     let (dead, process) = (harness.process().await, harness.process().await);
     let names = ["met", "not met"].map(mutex);
@@ -106,7 +106,8 @@ pub(super) async fn c23_waiters_that_lost_their_places_never_count(harness: &dyn
         cancel(&process, &other).await;
     }
     let ended = || async { waiters().await == [Some(1), Some(0)] };
-    // Of the other name nobody is heard meanwhile, so that a store may allow a grace period for its own silence, once.
+    // Of the other name nobody is heard meanwhile, so that a store may allow a grace period for its
+    // own silence, once.
     eventually(LIVENESS * 2 + GRACE + EPSILON, "places end with their leases", ended).await;
 }
 

@@ -40,7 +40,8 @@ impl Row {
     }
 }
 
-/// A mutex that is held at a private server, and a waiter whose lease ends while the server stands still.
+/// A mutex that is held at a private server, and a waiter whose lease ends while the server stands
+/// still.
 pub(super) struct Outlived {
     pub(super) process: Process,
     object: Object,
@@ -82,7 +83,8 @@ impl Outlived {
         row
     }
 
-    /// Asserts that the waiter was counted, unless the grace period is over that began after the server was resumed.
+    /// Asserts that the waiter was counted, unless the grace period is over that began after the
+    /// server was resumed.
     pub(super) fn check(&self, waiters: Option<u64>) {
         assert!(waiters == Some(1) || self.resumed.elapsed() >= GRACE, "{waiters:?} waiters");
     }
@@ -175,7 +177,8 @@ pub(super) async fn c16_a_silent_waiter_loses_its_place_after_its_lease(harness:
     quiet += heard(&[&row.other], &object, Duration::from_millis(2_200)).await;
     let since = now();
     release(&row.other, &row.held).await;
-    // Where the place was kept, a store that stalled would be a second reason not to be granted at once: look at it first.
+    // Where the place was kept, a store that stalled would be a second reason not to be granted at
+    // once: look at it first.
     let at_once = is_granted(&acquire(&row.other, &row.second).await);
     let stalled = quiet + since.elapsed() >= STALL;
     if !at_once {
@@ -203,7 +206,8 @@ pub(super) async fn c23_a_place_that_has_ended_is_not_counted(harness: &dyn Step
     let waiters = async || other.callers.inspect(&object).await.expect("an answer").waiters;
     let before = waiters().await;
     assert!(before == 1 || asked.elapsed() >= lease, "{before} waiters");
-    // Nobody is heard meanwhile, so that a store may allow a grace period for its own silence, once.
+    // Nobody is heard meanwhile, so that a store may allow a grace period for its own silence,
+    // once.
     let grace = Duration::from_secs(4);
     eventually(lease + grace + EPSILON, "its place ended with its lease", || async { waiters().await == 0 })
         .await;
@@ -218,10 +222,12 @@ pub(super) async fn c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_t
     cancel(&row.other, &row.second).await;
     release(&row.other, &row.held).await;
     let try_lock = || Acquire { queue: false, ..ask(&object) };
-    // No process is heard later than the waiter's: if the machine stands still now, the silence is not the waiter's.
+    // No process is heard later than the waiter's: if the machine stands still now, the silence is
+    // not the waiter's.
     poll(&row.silent, &object).await;
     waits(&row.other, &try_lock()).await;
-    // Other processes of the same stripe are heard, so this is no stall of the store, unless there was one before.
+    // Other processes of the same stripe are heard, so this is no stall of the store, unless there
+    // was one before.
     let watch = Stopwatch::start();
     loop {
         heard(&[&row.other], &object, Duration::from_millis(100)).await;
@@ -276,7 +282,8 @@ pub(super) async fn c5_rare_attempts_pass_the_dead_after_one_grace(harness: &dyn
     waits(&dead, &ask(&object)).await;
     release(&other, &held).await;
     if began.elapsed() >= STALL {
-        // A grace period may have begun already, before the dead one was heard: then it may cost another one.
+        // A grace period may have begun already, before the dead one was heard: then it may cost
+        // another one.
         return;
     }
     let try_lock = || Acquire { queue: false, ..ask(&object) };
@@ -290,7 +297,8 @@ pub(super) async fn c16_nobody_is_judged_dead_right_after_a_stall_of_the_store(h
     let (harness, server) = harness.alone().await;
     let row = Row::new(harness.as_ref(), 30_000).await;
     let object = row.held.object.clone();
-    // Nobody is heard later than the waiter in front: a stall before the pause is no silence of that waiter.
+    // Nobody is heard later than the waiter in front: a stall before the pause is no silence of
+    // that waiter.
     heard(&[&row.other, &row.silent], &object, Duration::from_millis(300)).await;
     server.pause();
     sleep(Duration::from_millis(2_000)).await;

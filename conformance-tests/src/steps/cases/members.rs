@@ -129,8 +129,8 @@ pub(super) async fn c24_w4_a_moved_member_is_counted_where_it_ends(harness: &dyn
 /// Minimum number of generations that the case checks.
 const GENERATIONS: u64 = 20;
 
-/// Adds one to three members. Some of their leases end soon, but not before the answer to the grant: its retry would add
-/// others.
+/// Adds one to three members. Some of their leases end soon, but not before the answer to the
+/// grant: its retry would add others.
 async fn some_added(process: &Process, object: &Object, random: &mut StdRng) -> Acquire {
     let mut member = Acquire { lease: ttl(20_000), ..members(object, random.random_range(1..=3)) };
     granted(process, &member).await;

@@ -1,7 +1,8 @@
-//! The cases about steps, and the lists of them: one for each trait of steps, and one of the cases that set the clock.
+//! The cases about steps, and the lists of them: one for each trait of steps, and one of the cases
+//! that set the clock.
 //!
-//! As in the suite for stores, a case is named after the clauses it asserts, uses its own names, and needs no other
-//! case.
+//! As in the suite for stores, a case is named after the clauses it asserts, uses its own names,
+//! and needs no other case.
 
 mod arithmetic;
 mod batches;
@@ -111,7 +112,8 @@ macro_rules! for_each_permit_step_case {
     };
 }
 
-/// The list of cases about [`GroupSteps`](stanchion_core::spi::GroupSteps), and the members they count.
+/// The list of cases about [`GroupSteps`](stanchion_core::spi::GroupSteps), and the members they
+/// count.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_group_step_case {
@@ -140,7 +142,8 @@ macro_rules! for_each_group_step_case {
     };
 }
 
-/// The list of cases about [`LimitSteps`](stanchion_core::spi::LimitSteps), by the store's own clock.
+/// The list of cases about [`LimitSteps`](stanchion_core::spi::LimitSteps), by the store's own
+/// clock.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_limit_step_case {
@@ -159,7 +162,8 @@ macro_rules! for_each_limit_step_case {
     };
 }
 
-/// The list of cases about [`ListSteps`](stanchion_core::spi::ListSteps), of a store that has all other steps.
+/// The list of cases about [`ListSteps`](stanchion_core::spi::ListSteps), of a store that has all
+/// other steps.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_list_step_case {

@@ -32,8 +32,8 @@ fn request(object: &Object, random: &mut StdRng) -> Acquire {
     }
 }
 
-/// Returns the answers that came in time. A short lease gives a busy store little time. Whether the store executed a
-/// request or not, its state must be consistent.
+/// Returns the answers that came in time. A short lease gives a busy store little time. Whether the
+/// store executed a request or not, its state must be consistent.
 fn came<T>(answers: impl IntoIterator<Item = Result<T>>) -> Vec<T> {
     let in_time = |answer: &Result<T>| !answer.as_ref().is_err_and(|error| error.is_retryable());
     answers.into_iter().filter(in_time).map(|answer| answer.expect("an answer")).collect()
@@ -99,7 +99,8 @@ async fn agree(harness: &dyn StepHarness, object: &Object) {
     let other = harness.process().await;
     let inspection = other.callers.inspect(object).await.expect("an answer");
     let limit = inspection.limit.unwrap_or(1);
-    // Retries until the remaining leases have ended. If no process polled, a grace period comes on top.
+    // Retries until the remaining leases have ended. If no process polled, a grace period comes on
+    // top.
     for _ in 0..8 {
         heard(&[&other], object, Duration::from_millis(400)).await;
         let all = Acquire { queue: false, ..ask_many(object, limit, limit) };

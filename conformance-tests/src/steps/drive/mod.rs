@@ -34,8 +34,9 @@ const RETRY_LIMIT: Duration = Duration::from_secs(5);
 ///
 /// [C16]: stanchion_core::contract#c16
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Minimum time without any request after which a case allows for a stall of the store ([C16]). Engines give a sign of life
-/// every 300 ms: a shorter silence of all processes is no stall of the store.
+/// Minimum time without any request after which a case allows for a stall of the store ([C16]).
+/// Engines give a sign of life every 300 ms: a shorter silence of all processes is no stall of the
+/// store.
 ///
 /// [C16]: stanchion_core::contract#c16
 pub const STALL: Duration = Duration::from_millis(400);
@@ -107,8 +108,8 @@ pub fn renewal(request: &Acquire) -> Renew {
     Renew { object: request.object.clone(), ticket: request.ticket, lease: request.lease }
 }
 
-/// Returns the answer to a step. If none comes in time, retries with the same ticket, as callers do ([C2]); a short lease
-/// gives a busy store little time.
+/// Returns the answer to a step. If none comes in time, retries with the same ticket, as callers do
+/// ([C2]); a short lease gives a busy store little time.
 ///
 /// [C2]: stanchion_core::contract#c2
 async fn retried<T, F: Future<Output = Result<T>>>(mut step: impl FnMut() -> F) -> T {
@@ -131,7 +132,8 @@ pub async fn acquire_all(process: &Process, requests: &[Acquire]) -> Vec<Acquire
     retried(|| async { process.callers.acquire(requests).await.into_iter().collect() }).await
 }
 
-/// Sets the leases of holds to `lease`, with retries, so that they end together. Holds that have ended since stay so.
+/// Sets the leases of holds to `lease`, with retries, so that they end together. Holds that have
+/// ended since stay so.
 pub async fn shorten(process: &Process, requests: &[Acquire], lease: Ttl) {
     for part in requests.chunks(500) {
         let renews: Vec<_> = part.iter().map(|request| Renew { lease, ..renewal(request) }).collect();
@@ -191,8 +193,9 @@ pub async fn keep_places(process: &Process, object: &Object) -> Option<Polled> {
     one(process.own.keep_places(std::slice::from_ref(object)).await)
 }
 
-/// Polls until the request may be granted, within `limit` by the stopwatch. After a stall of the store no process is judged
-/// silent for a while ([C16]), and the limit counts from then on. Returns how long it took by the clock.
+/// Polls until the request may be granted, within `limit` by the stopwatch. After a stall of the
+/// store no process is judged silent for a while ([C16]), and the limit counts from then on.
+/// Returns how long it took by the clock.
 ///
 /// [C16]: stanchion_core::contract#c16
 pub async fn turn(process: &Process, request: &Acquire, limit: Duration) -> Duration {
@@ -212,8 +215,8 @@ pub async fn turn(process: &Process, request: &Acquire, limit: Duration) -> Dura
     }
 }
 
-/// Sleeps for `time`, while these processes poll and so count as live. Returns the longest time in which the store may have
-/// heard none of them: see [`STALL`].
+/// Sleeps for `time`, while these processes poll and so count as live. Returns the longest time in
+/// which the store may have heard none of them: see [`STALL`].
 pub async fn heard(processes: &[&Process], object: &Object, time: Duration) -> Duration {
     let end = now() + time;
     let (mut sent, mut longest) = (now(), Duration::ZERO);

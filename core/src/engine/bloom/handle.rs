@@ -50,8 +50,8 @@ impl Filter {
         *self.locked() = Some(record);
     }
 
-    /// Notes that the filter is empty, so that the next record is not taken for a lost one, unless another call has seen a
-    /// record meanwhile.
+    /// Notes that the filter is empty, so that the next record is not taken for a lost one, unless
+    /// another call has seen a record meanwhile.
     pub(super) fn saw_nothing(&self, asked: Option<FilterRecord>) {
         self.locked().take_if(|record| asked == Some(*record));
     }
@@ -70,7 +70,8 @@ impl Filter {
         Ok(())
     }
 
-    /// Returns the error of a record that was seen and is gone (B6), once: the handle accepts another record from now on.
+    /// Returns the error of a record that was seen and is gone (B6), once: the handle accepts
+    /// another record from now on.
     pub(super) fn lost(&self, asked: Option<FilterRecord>) -> Error {
         self.saw_nothing(asked);
         Error::new(

@@ -66,7 +66,8 @@ impl Filter {
             match self.read(&self.object, &survey, chunk, span).await? {
                 ChunkRead::Bytes(bytes) => image.extend(bytes),
                 ChunkRead::Empty => {
-                    // The filter ended or was cleared meanwhile: it is empty, whatever was read before.
+                    // The filter ended or was cleared meanwhile: it is empty, whatever was read
+                    // before.
                     image.truncate(bloom::HEADER_BYTES);
                     break;
                 }
@@ -90,7 +91,8 @@ impl Filter {
         Err(ended_again())
     }
 
-    /// Merges all pieces; `false` if the filter ended in between, and with it the pieces merged before (B1).
+    /// Merges all pieces; `false` if the filter ended in between, and with it the pieces merged
+    /// before (B1).
     async fn load_once(&self, shape: &Shape, bits: &[u8]) -> Result<bool> {
         let mut filled = Filled::default();
         for (chunk, bytes) in (0..).zip(bits.chunks(length(CHUNK_BYTES))) {
@@ -145,8 +147,8 @@ impl Filter {
         if own == *shape { Ok(()) } else { Err(Error::mismatch("filter", shape, own)) }
     }
 
-    /// Reads a piece of the surveyed filter; `Empty` if the filter was replaced meanwhile, so that its bits mean something
-    /// else.
+    /// Reads a piece of the surveyed filter; `Empty` if the filter was replaced meanwhile, so that
+    /// its bits mean something else.
     async fn read(&self, object: &Object, found: &FilterState, chunk: u64, span: usize) -> Result<ChunkRead> {
         let (object, seen) = (object.clone(), Some(found.record));
         let read = self.engine.shared.steps.ask(Read { object: object.clone(), seen, chunk }).await?;
@@ -162,7 +164,8 @@ impl Filter {
         })
     }
 
-    /// Merges a piece of an image of that shape, and returns the record it was merged into. A piece of zeros is skipped.
+    /// Merges a piece of an image of that shape, and returns the record it was merged into. A piece
+    /// of zeros is skipped.
     async fn merge(&self, chunk: u64, bytes: Vec<u8>, shape: &Shape) -> Result<Option<FilterRecord>> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);

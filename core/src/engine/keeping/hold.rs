@@ -77,7 +77,8 @@ impl LeaseHold {
     /// the log may ask the guard.
     fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock: once a caller has seen the deadline pass, no later renewal may contradict it.
+        // Read under the lock: once a caller has seen the deadline pass, no later renewal may
+        // contradict it.
         let expires = state.phase == Phase::Live && now() >= state.deadline;
         if expires {
             state.phase = Phase::Lost;
@@ -118,7 +119,8 @@ impl LeaseHold {
         self.with(|state| state.deadline)
     }
 
-    /// Applies a successful renewal that was sent at `sent`. Has no effect on a hold that is not live.
+    /// Applies a successful renewal that was sent at `sent`. Has no effect on a hold that is not
+    /// live.
     pub(crate) fn extend(&self, sent: Instant, lease: Ttl) {
         self.with(|state| {
             if state.phase == Phase::Live {
@@ -127,7 +129,8 @@ impl LeaseHold {
         });
     }
 
-    /// Marks the hold as lost: the store does not have it any more, or the store object was closed. `true` if it was live.
+    /// Marks the hold as lost: the store does not have it any more, or the store object was closed.
+    /// `true` if it was live.
     pub(crate) fn lose(&self, cause: LossCause) -> bool {
         let was_live = self.leave(Phase::Lost);
         if was_live {

@@ -42,16 +42,16 @@ impl LeaseBackend {
         match release_with_retry(&self.engine.shared, &release).await? {
             (Kept::Yes, _) if was_live => Ok(()),
             (Kept::No, Some(in_doubt)) if was_live && release.call.is_none() => {
-                // Gone after an attempt with an unknown outcome: that attempt released it, unless the lease has ended or the
-                // hold was released by force.
+                // Gone after an attempt with an unknown outcome: that attempt released it, unless
+                // the lease has ended or the hold was released by force.
                 if now() < deadline && !self.hold.is_force_requested() { Ok(()) } else { Err(in_doubt) }
             }
             _ => Err(Error::lost()),
         }
     }
 
-    /// Moves the hold to a fresh ticket, so that a renewal of the old ticket that is still under way cannot shorten the lease
-    /// that is set here.
+    /// Moves the hold to a fresh ticket, so that a renewal of the old ticket that is still under
+    /// way cannot shorten the lease that is set here.
     async fn try_detach(&self, lease: Ttl) -> Result<Ticket> {
         let to = Ticket::detached();
         let object = self.hold.object.clone();
@@ -62,8 +62,8 @@ impl LeaseBackend {
     }
 }
 
-/// Sends a release until it is answered, at most [`ATTEMPTS`] times. Also returns the error of an earlier attempt whose
-/// outcome is unknown, if there is one.
+/// Sends a release until it is answered, at most [`ATTEMPTS`] times. Also returns the error of an
+/// earlier attempt whose outcome is unknown, if there is one.
 ///
 /// # Errors
 /// As the step: `Unknown` if any attempt may have been executed.
@@ -89,8 +89,9 @@ pub(crate) struct Moved {
     pub(crate) sent: Instant,
 }
 
-/// Moves a hold to another ticket; `None` if the hold is gone. If the outcome is unknown after the last attempt or when the
-/// call is dropped, the hold is released; a moved hold is released, too, unless the caller resolves the [`InDoubt`].
+/// Moves a hold to another ticket; `None` if the hold is gone. If the outcome is unknown after the
+/// last attempt or when the call is dropped, the hold is released; a moved hold is released, too,
+/// unless the caller resolves the [`InDoubt`].
 ///
 /// # Errors
 /// As the step.

@@ -19,7 +19,8 @@ const MAXIMUM_ADVANCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     inner: Mutex<RegistryInner>,
-    /// Notified when a renewal is added that is earlier than the one that the renewal loop sleeps for.
+    /// Notified when a renewal is added that is earlier than the one that the renewal loop sleeps
+    /// for.
     pub(crate) earlier: Notify,
 }
 
@@ -103,8 +104,9 @@ impl Registry {
         self.schedule(&mut inner, ticket, at);
     }
 
-    /// Takes all holds whose renewal is due at `at`, and those due soon after (within a twelfth of their lease, at most 2 s):
-    /// they are renewed together (C13). Also returns when the next renewal is due.
+    /// Takes all holds whose renewal is due at `at`, and those due soon after (within a twelfth of
+    /// their lease, at most 2 s): they are renewed together (C13). Also returns when the next
+    /// renewal is due.
     pub(crate) fn take_due(&self, at: Instant) -> (Vec<Arc<LeaseHold>>, Option<Instant>) {
         let mut inner = self.inner();
         let horizon = at + MAXIMUM_ADVANCE;

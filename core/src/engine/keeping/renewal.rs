@@ -21,7 +21,8 @@ const BATCH: usize = 500;
 /// A hold, and its renewal.
 type Due = (Arc<LeaseHold>, Renew);
 
-/// Renews the holds that are due, each batch on its own, so that a stalled batch does not delay the others.
+/// Renews the holds that are due, each batch on its own, so that a stalled batch does not delay the
+/// others.
 pub(crate) async fn renew_due(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
     loop {
         let sent = now();
@@ -37,7 +38,8 @@ pub(crate) async fn renew_due(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
     }
 }
 
-/// Returns the renewals of the due holds, without holds that ended meanwhile or whose renewal has ended.
+/// Returns the renewals of the due holds, without holds that ended meanwhile or whose renewal has
+/// ended.
 fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due> {
     let mut requests = Vec::with_capacity(due.len());
     for hold in due {
@@ -51,11 +53,12 @@ fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due
     requests
 }
 
-/// Splits renewals into requests, each of one lane, so that a server that is silent delays its own holds alone (C27).
+/// Splits renewals into requests, each of one lane, so that a server that is silent delays its own
+/// holds alone (C27).
 ///
-/// The shortest lease in a request sets its time limit, so renewals whose own limit is twice as long, or is that of the steps,
-/// leave in another request: every renewal gets at least half of its own time limit, and there are few requests however many
-/// different leases there are.
+/// The shortest lease in a request sets its time limit, so renewals whose own limit is twice as
+/// long, or is that of the steps, leave in another request: every renewal gets at least half of its
+/// own time limit, and there are few requests however many different leases there are.
 fn batches(due: Vec<Due>, shared: &Shared, steps: &dyn Steps, at: Instant) -> Vec<Vec<Due>> {
     let mut alike = BTreeMap::<(Lane, u32), Vec<Due>>::new();
     for (hold, renew) in due {
@@ -65,7 +68,8 @@ fn batches(due: Vec<Due>, shared: &Shared, steps: &dyn Steps, at: Instant) -> Ve
     }
     let mut batches = Vec::new();
     for ((lane, _), mut due) in alike {
-        // Here, and not behind the call of the step: a part that is not answered must not delay the others' answers.
+        // Here, and not behind the call of the step: a part that is not answered must not delay the
+        // others' answers.
         let most = shared.containment.part_sizes.most(lane, at).min(BATCH);
         while due.len() > most {
             batches.push(due.split_off(due.len() - most));

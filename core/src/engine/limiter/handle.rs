@@ -75,7 +75,8 @@ impl LimiterHandle {
         if waited { Ok(()) } else { Err(self.handle.context(operation, Error::too_many_reserved())) }
     }
 
-    /// Makes one reservation and sleeps once (L6); the end of the store object interrupts the sleep.
+    /// Makes one reservation and sleeps once (L6); the end of the store object interrupts the
+    /// sleep.
     async fn wait_at_most(
         &self,
         operation: &'static str,
@@ -84,7 +85,8 @@ impl LimiterHandle {
     ) -> Result<bool> {
         let handle = &self.handle;
         let waited = async {
-            // Asked before the flag's lock is taken, which a forked child must not do, and after, so that no close is missed.
+            // Asked before the flag's lock is taken, which a forked child must not do, and after,
+            // so that no close is missed.
             handle.engine.shared.check_open()?;
             let mut closing = pin!(handle.engine.shared.limits.closing.notified());
             closing.as_mut().enable();
@@ -132,7 +134,8 @@ impl LimiterState {
         if cost > 0 { self.quota.learn(quota) } else { self.quota.follow(quota) }
     }
 
-    /// Refuses a cost without a request: one that no quota admits, or that the quota which this handle requires does not admit.
+    /// Refuses a cost without a request: one that no quota admits, or that the quota which this
+    /// handle requires does not admit.
     pub(super) fn check_cost(&self, cost: u64) -> Result<()> {
         if cost > MAX || !self.quota.follows() { self.quota.value().check_cost(cost) } else { Ok(()) }
     }

@@ -37,8 +37,8 @@ pub(crate) struct Claimed {
 }
 
 impl Limiting {
-    /// Refuses new reservations and returns those of calls under way, the last one first, so that each is refunded in full: no
-    /// other reservation is behind it.
+    /// Refuses new reservations and returns those of calls under way, the last one first, so that
+    /// each is refunded in full: no other reservation is behind it.
     pub(crate) fn close(&self) -> Vec<(Ticket, Claimed)> {
         let mut claims = self.claims();
         claims.closed = true;
@@ -47,8 +47,8 @@ impl Limiting {
         claims
     }
 
-    /// Ends all waiting calls. The caller has queued the refunds that [`close`](Self::close) returned, in their order;
-    /// otherwise each call would queue its own, in any order.
+    /// Ends all waiting calls. The caller has queued the refunds that [`close`](Self::close)
+    /// returned, in their order; otherwise each call would queue its own, in any order.
     pub(crate) fn dismiss(&self) {
         self.closing.notify_waiters();
     }

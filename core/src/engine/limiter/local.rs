@@ -10,7 +10,8 @@ use crate::engine::timing::engine_now as now;
 use crate::limiter::{Bucket, ExactQuota, Verdict};
 use crate::{DecidedBy, Decision, Name, Ticket};
 
-/// Maximum time for which a refusal is remembered. During it, a reset, refund or quota of another process is not seen.
+/// Maximum time for which a refusal is remembered. During it, a reset, refund or quota of another
+/// process is not seen.
 const MAXIMUM_REFUSAL_TIME: Duration = Duration::from_millis(100);
 /// Maximum number of costs remembered for one name.
 const MAXIMUM_COSTS: usize = 4;
@@ -18,8 +19,9 @@ const MAXIMUM_COSTS: usize = 4;
 const SHARE_TIME: Duration = Duration::from_secs(60 * 60);
 /// Number of names from which on names without a handle are dropped.
 const NAMES: usize = 256;
-/// Maximum number of names without a handle that keep their shares. While a store is away, callers could otherwise fill the
-/// memory with new names. A share that is dropped begins empty again, so that it admits less.
+/// Maximum number of names without a handle that keep their shares. While a store is away, callers
+/// could otherwise fill the memory with new names. A share that is dropped begins empty again, so
+/// that it admits less.
 const MAXIMUM_SHARES: usize = 16_384;
 
 /// The local state of one name, shared by its handles.
@@ -64,8 +66,8 @@ impl Local {
         self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the remembered refusal of that cost, with its times counted from now; the store would not admit the cost
-    /// earlier.
+    /// Returns the remembered refusal of that cost, with its times counted from now; the store
+    /// would not admit the cost earlier.
     ///
     /// # Errors
     /// If none is remembered: the epoch to [`remember`](Self::remember) a new one with.
@@ -85,8 +87,8 @@ impl Local {
         Ok(Decision { allowed: false, limit, remaining, retry_after, reset_after, decided_by })
     }
 
-    /// Remembers a refusal that the store decided after `sent`. Until its time comes, only a reset, a refund or another quota
-    /// can change it; those of this process begin another epoch.
+    /// Remembers a refusal that the store decided after `sent`. Until its time comes, only a reset,
+    /// a refund or another quota can change it; those of this process begin another epoch.
     pub(super) fn remember(&self, cost: u64, verdict: Verdict, sent: Instant, received: Instant, epoch: u64) {
         let Some(retry_after) = verdict.retry_after else { return };
         let until = sent + Duration::from_micros(retry_after).min(MAXIMUM_REFUSAL_TIME);
@@ -108,7 +110,8 @@ impl Local {
         refusals.remembered.clear();
     }
 
-    /// Uses this process's own bucket, which begins empty (L10). `ask` receives the bucket and its time in µs.
+    /// Uses this process's own bucket, which begins empty (L10). `ask` receives the bucket and its
+    /// time in µs.
     pub(super) fn ask_share<R>(&self, quota: ExactQuota, ask: impl FnOnce(&mut Bucket, u64) -> R) -> R {
         let used = now();
         let micros = self.micros(used);
@@ -207,7 +210,8 @@ mod tests {
         local.remember(2, refusal(40_000), sent, received, epoch);
         tokio::time::advance(Duration::from_millis(25)).await;
         let decision = local.refused(2).unwrap();
-        // The store decided between `sent` and `received`: counted from the later, it is not too early.
+        // The store decided between `sent` and `received`: counted from the later, it is not too
+        // early.
         assert_eq!(decision.retry_after, Some(Duration::from_millis(15)));
         assert_eq!(decision.reset_after, Duration::from_millis(65));
         assert_eq!((decision.limit, decision.remaining, decision.allowed), (5, 1, false));

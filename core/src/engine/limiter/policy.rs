@@ -9,7 +9,8 @@ use crate::limiter::{ExactQuota, Verdict};
 use crate::{DecidedBy, Decision, Error, ErrorKind, OutagePolicy, Reservation, Result, Ticket};
 
 impl LimiterState {
-    /// Returns whether only the store can admit that cost: the policy is to fail, or the share's burst is smaller.
+    /// Returns whether only the store can admit that cost: the policy is to fail, or the share's
+    /// burst is smaller.
     pub(super) fn needs_store(&self, cost: u64) -> bool {
         match self.options.outage {
             OutagePolicy::FailClosed => true,
@@ -64,7 +65,8 @@ impl LimiterState {
         Ok(Decision { decided_by: DecidedBy::OutagePolicy, ..verdict.into() })
     }
 
-    /// Reserves by the policy in place of the store; `None` if the share has nothing within `max_wait`.
+    /// Reserves by the policy in place of the store; `None` if the share has nothing within
+    /// `max_wait`.
     ///
     /// # Errors
     /// As [`stand_in`](Self::stand_in).

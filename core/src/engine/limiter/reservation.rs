@@ -15,8 +15,8 @@ use crate::engine::timing::engine_now as now;
 use crate::spi::{Object, Refund, StepsExt};
 use crate::{ReservationBackend, Result, Ticket};
 
-/// A reservation that a call under way makes. Dropped while its outcome is unknown, it queues the refund (C4); while it
-/// exists, closing the store object queues the refund.
+/// A reservation that a call under way makes. Dropped while its outcome is unknown, it queues the
+/// refund (C4); while it exists, closing the store object queues the refund.
 #[derive(Debug)]
 pub(super) struct Claim<'a> {
     engine: &'a EngineHandle,
@@ -27,8 +27,8 @@ pub(super) struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    /// Registers a request that is about to be sent, for a reservation at most `max_wait` µs ahead of the store's decision,
-    /// which comes by `end`.
+    /// Registers a request that is about to be sent, for a reservation at most `max_wait` µs ahead
+    /// of the store's decision, which comes by `end`.
     ///
     /// # Errors
     /// `Closed`.

@@ -36,7 +36,8 @@ impl LimiterState {
         let answered = match self.engine.shared.batcher.ask_timed(call, end).await {
             Ok(answered) => answered,
             Err(error) => {
-                // Only a request that was certainly not executed leaves nothing: another error may be that of a retry.
+                // Only a request that was certainly not executed leaves nothing: another error may
+                // be that of a retry.
                 if error.kind() == ErrorKind::Unavailable {
                     claim.resolved();
                 }
@@ -61,7 +62,8 @@ impl LimiterState {
         Ok((Some(Reservation::new(Arc::clone(self) as _, ticket, cost, ready_at)), claim))
     }
 
-    /// Waits until the tokens are there; `false`, at once and without cost, if that is not within the limit.
+    /// Waits until the tokens are there; `false`, at once and without cost, if that is not within
+    /// the limit.
     pub(super) async fn wait(self: &Arc<Self>, cost: u64, limit: Option<Duration>) -> Result<bool> {
         let wait_limit = limit.map_or(WaitLimit::Forever, WaitLimit::at_most);
         let mut max_wait = limit.map_or(MAX, limiter_micros);
@@ -97,7 +99,8 @@ impl LimiterState {
         }
     }
 
-    /// Returns until when the store may answer: where the policy can decide instead, one request's time limit.
+    /// Returns until when the store may answer: where the policy can decide instead, one request's
+    /// time limit.
     fn request_end(&self, cost: u64, wait_limit: WaitLimit) -> Instant {
         let one = self.engine.shared.request_end(None);
         let all = match wait_limit {

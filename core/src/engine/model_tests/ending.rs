@@ -1,5 +1,5 @@
-//! Guards that are dropped or released while the store object closes and the engine's thread ends, and holds that are
-//! renewed, lost and watched by the whole of it.
+//! Guards that are dropped or released while the store object closes and the engine's thread ends,
+//! and holds that are renewed, lost and watched by the whole of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +68,8 @@ impl Rig {
     }
 }
 
-/// A store object with three holds: one dropped, one released by a call, one kept, and a grant that has no guard yet,
-/// while it is closed or not, and then nobody is left.
+/// A store object with three holds: one dropped, one released by a call, one kept, and a grant that
+/// has no guard yet, while it is closed or not, and then nobody is left.
 #[test]
 fn c12_every_hold_is_released_whatever_ends_first_and_none_twice() {
     explore(2500, || {

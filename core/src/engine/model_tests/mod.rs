@@ -1,4 +1,5 @@
-//! The engine under a model checker: leases, the queue of releases, and the thread that serves both.
+//! The engine under a model checker: leases, the queue of releases, and the thread that serves
+//! both.
 
 mod ending;
 mod lease;

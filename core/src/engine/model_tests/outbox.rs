@@ -1,4 +1,5 @@
-//! The queue of releases: what is pushed while something is under way, while it rests, and while it stops.
+//! The queue of releases: what is pushed while something is under way, while it rests, and while it
+//! stops.
 
 use std::sync::Arc;
 

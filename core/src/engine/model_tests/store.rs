@@ -1,4 +1,5 @@
-//! A lease store of one process that can lose requests and replies, and sees what an engine asks of it.
+//! A lease store of one process that can lose requests and replies, and sees what an engine asks of
+//! it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -126,8 +127,8 @@ fn server_of(object: &Object) -> usize {
 }
 
 impl Connection {
-    /// Ends what the tickets name, each with the call that does. Over the engine's connection two batches of one lane overlap at
-    /// most, and none that have a ticket in common.
+    /// Ends what the tickets name, each with the call that does. Over the engine's connection two
+    /// batches of one lane overlap at most, and none that have a ticket in common.
     async fn end(&self, batch: &[Request], ends: Vec<(Ticket, Option<Ticket>)>) -> Answers<Kept> {
         let channel = self.lane(&batch[0]);
         assert!(batch.iter().all(|request| self.lane(request) == channel), "lanes in one batch");

@@ -9,15 +9,16 @@ use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::spi::{Ending, Object, Release};
 use crate::{Ticket, Ttl};
 
-/// An acquisition of which the store may have executed a request. Dropped in that state, it queues the cancel (C4).
+/// An acquisition of which the store may have executed a request. Dropped in that state, it queues
+/// the cancel (C4).
 #[derive(Debug)]
 pub(crate) struct InDoubt {
     engine: Arc<EngineHandle>,
     pub(crate) object: Object,
     pub(crate) ticket: Ticket,
     pub(crate) lease: Ttl,
-    /// The request moves an existing hold to this ticket. In doubt the hold is released, not cancelled, so that a member of
-    /// a wait group does not end uncounted.
+    /// The request moves an existing hold to this ticket. In doubt the hold is released, not
+    /// cancelled, so that a member of a wait group does not end uncounted.
     moves: bool,
     /// The ticket is registered with the waiters of this process.
     registered: bool,
@@ -65,7 +66,8 @@ impl InDoubt {
         self.open
     }
 
-    /// Registers that the ticket queues at the store; wake-ups for it arrive at the returned [`WakeUp`].
+    /// Registers that the ticket queues at the store; wake-ups for it arrive at the returned
+    /// [`WakeUp`].
     pub(crate) fn join(&self, queued: Queued) -> WakeUp {
         self.engine.shared.waiters.join(&self.object, self.ticket, self.lease.get(), queued)
     }

@@ -1,4 +1,5 @@
-//! Acquisition: request the hold; while the store answers "waiting", wait for a wake-up and request it again.
+//! Acquisition: request the hold; while the store answers "waiting", wait for a wake-up and request
+//! it again.
 
 use std::sync::Arc;
 
@@ -45,7 +46,8 @@ enum Next {
 }
 
 impl Acquisition<'_> {
-    /// Returns the grant, and the [`InDoubt`] that the caller resolves once the hold has an owner; `None` for a definite no.
+    /// Returns the grant, and the [`InDoubt`] that the caller resolves once the hold has an owner;
+    /// `None` for a definite no.
     pub(crate) async fn run(mut self) -> Result<Option<(Grant, InDoubt)>> {
         self.engine.shared.check_open()?;
         wait_for_room(self.engine, &self.request.object, self.wait_limit).await?;
@@ -110,7 +112,8 @@ impl Acquisition<'_> {
     ) -> Result<Next> {
         let waits = matches!(answer, Acquired::Waiting { .. }) && self.request.queue;
         if matches!(answer, Acquired::Granted { .. } | Acquired::Waiting { .. }) {
-            // The store has compared the limit: later requests of this acquisition follow its changes (C20).
+            // The store has compared the limit: later requests of this acquisition follow its
+            // changes (C20).
             self.request.check = ParameterCheck::Follow;
         }
         if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
@@ -119,7 +122,8 @@ impl Acquisition<'_> {
         match answer {
             Acquired::Granted { token, limit, epoch } => {
                 self.limit.learn(limit);
-                // Too old to hand out (C6): requested again, the same ticket gets a lease of full length.
+                // Too old to hand out (C6): requested again, the same ticket gets a lease of full
+                // length.
                 if now() > sent + self.request.lease.handout() {
                     return Ok(Next::Again);
                 }
@@ -154,7 +158,8 @@ impl Acquisition<'_> {
     }
 }
 
-/// Waits, within the call's time limit, until the process has room for another call in doubt about that object (C28).
+/// Waits, within the call's time limit, until the process has room for another call in doubt about
+/// that object (C28).
 ///
 /// # Errors
 /// `Overloaded` if there is none in time; `Closed`.

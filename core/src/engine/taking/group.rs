@@ -63,15 +63,16 @@ impl WaitGroupHandle {
         }
     }
 
-    /// Splits a hold into members, a bounded number at a time (C27); `None` if it is gone. Members whose outcome is unknown are
-    /// cancelled.
+    /// Splits a hold into members, a bounded number at a time (C27); `None` if it is gone. Members
+    /// whose outcome is unknown are cancelled.
     async fn split(&self, grant: &Grant, mut whole: InDoubt, count: u32) -> Result<Option<Vec<Member>>> {
         let lease = whole.lease;
         let mut parts = Parts::new(&self.handle, &whole, count);
         let mut attempts = Attempts::within(WaitLimit::Forever);
         loop {
             let began = now();
-            // What is too old to hand out (C6) is split off again, and its members get leases of full length.
+            // What is too old to hand out (C6) is split off again, and its members get leases of
+            // full length.
             let stale = parts.0.iter_mut().filter(|part| part.is_stale(lease));
             for split in join_all(stale.map(|part| self.split_off(part))).await {
                 if !split? {
@@ -170,7 +171,8 @@ impl WaitGroupHandle {
         match end {
             End::Zero(outcome) => Ok(Some(*outcome)),
             End::Gone(looked, sent) => {
-                // The handle follows the record that exists now; another waiter may have made it do so already.
+                // The handle follows the record that exists now; another waiter may have made it do
+                // so already.
                 drop(self.record_seen.check_answer(looked, *sent));
                 Err(RecordSeen::lost())
             }

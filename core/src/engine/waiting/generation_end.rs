@@ -18,7 +18,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) enum End {
     /// The count came to zero.
     Zero(Outcome),
-    /// The record was lost. The answer says what exists instead; the request was sent at that moment.
+    /// The record was lost. The answer says what exists instead; the request was sent at that
+    /// moment.
     Gone(Looked, Instant),
     /// The store refuses the look with a final error.
     Refused(Error),

@@ -1,5 +1,5 @@
-//! The callers of this process that wait for wait groups to reach zero: one entry per generation, whatever the number of
-//! callers (C15).
+//! The callers of this process that wait for wait groups to reach zero: one entry per generation,
+//! whatever the number of callers (C15).
 //!
 //! A caller's first look is its own. While the generation is open, the engine's thread looks for
 //! all callers, and wakes them at its end.
@@ -148,7 +148,8 @@ impl GroupWaiters {
         !self.inner().has_generations()
     }
 
-    /// Returns the looks that are due now: at all generations if that is due, otherwise at the groups that hints named.
+    /// Returns the looks that are due now: at all generations if that is due, otherwise at the
+    /// groups that hints named.
     pub(crate) fn take_due(&self) -> Vec<DueLook> {
         let at = now();
         let mut inner = self.inner();
@@ -237,7 +238,8 @@ impl Interest<'_> {
         Look { object: self.object.clone(), watch: Some(0), hint: self.hint }
     }
 
-    /// Registers the caller for the end of the generation that the look, sent at `sent`, found open.
+    /// Registers the caller for the end of the generation that the look, sent at `sent`, found
+    /// open.
     pub(crate) fn watch(&mut self, looked: &Looked, sent: Instant) -> Arc<GenerationEnd> {
         let mut guard = self.group_waiters.inner();
         let inner = &mut *guard;

@@ -1,4 +1,5 @@
-//! When each waited-for object is polled next, and when the waiters of each lane give their next sign of life.
+//! When each waited-for object is polled next, and when the waiters of each lane give their next
+//! sign of life.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -26,7 +27,8 @@ pub(crate) struct Round {
 pub(crate) struct PollSchedule {
     /// When the next sign of life of each lane is due.
     signs: HashMap<Lane, Instant>,
-    /// When each object is polled next; one that was not polled yet, with the next sign of life of its lane.
+    /// When each object is polled next; one that was not polled yet, with the next sign of life of
+    /// its lane.
     polls: HashMap<Object, Instant>,
 }
 
@@ -64,8 +66,8 @@ impl PollSchedule {
         Ok(Round { polls, places, is_sign })
     }
 
-    /// Notes that a round has ended at `at`, whether it was a sign of life, and the pauses until the next polls of the objects
-    /// that it polled.
+    /// Notes that a round has ended at `at`, whether it was a sign of life, and the pauses until
+    /// the next polls of the objects that it polled.
     pub(crate) fn asked(&mut self, lane: Lane, is_sign: bool, pauses: Vec<(Object, Duration)>, at: Instant) {
         if is_sign {
             self.signs.insert(lane, at + POLL_INTERVAL);

@@ -19,12 +19,14 @@ use crate::spi::{KeepPlaces, Lane, Look, Object, Poll, Polled, Steps, StepsExt};
 use crate::sync::JoinSet;
 use crate::{Result, Ttl};
 
-/// Delay between the arrival of the first waiter and the first poll, so that the poll includes the next arrivals.
+/// Delay between the arrival of the first waiter and the first poll, so that the poll includes the
+/// next arrivals.
 const FIRST_POLL: Duration = Duration::from_millis(50);
 /// Maximum number of objects in one step call.
 const BATCH: usize = 500;
 
-/// Polls the store about the objects that callers wait for (the poll floor of C14), and keeps the waiters live (C16).
+/// Polls the store about the objects that callers wait for (the poll floor of C14), and keeps the
+/// waiters live (C16).
 pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
     let (mut rounds, mut asked, mut schedule) = (JoinSet::new(), HashSet::new(), PollSchedule::default());
     loop {
@@ -67,7 +69,8 @@ pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
     }
 }
 
-/// Asks about the objects of one lane. Returns the pause of each until its next poll, if it was polled.
+/// Asks about the objects of one lane. Returns the pause of each until its next poll, if it was
+/// polled.
 async fn ask_lane(shared: &Shared, steps: &dyn Steps, round: Round) -> Vec<(Object, Duration)> {
     let polls = async {
         let mut pauses = Vec::with_capacity(round.polls.len());

@@ -20,7 +20,8 @@ struct WaitedObject {
     wake_ups: HashMap<Ticket, WakeUp>,
     /// The epoch of the record that the waiters queue in, in the last answer.
     epoch: u64,
-    /// The shortest lease among the waiters: if the store does not hear of them for that long, they may lose their places.
+    /// The shortest lease among the waiters: if the store does not hear of them for that long, they
+    /// may lose their places.
     shortest_lease: Duration,
     /// When the last request that the store has answered was sent.
     heard: Instant,
@@ -33,8 +34,9 @@ impl WaitedObject {
         self.wake_ups.values().for_each(|wake_up| wake_up.notify_one());
     }
 
-    /// Returns whether the store may have heard nothing of these waiters for as long as it keeps their places. The request
-    /// answered at `answered` was executed at that moment at the latest, the previous one when it was sent at the earliest.
+    /// Returns whether the store may have heard nothing of these waiters for as long as it keeps
+    /// their places. The request answered at `answered` was executed at that moment at the latest,
+    /// the previous one when it was sent at the earliest.
     fn may_have_lost_places(&self, answered: Instant) -> bool {
         let retention = self.shortest_lease.max(LIVENESS) * 98 / 100;
         answered.saturating_duration_since(self.heard) > retention
@@ -66,12 +68,14 @@ pub(crate) struct Waiters {
     inner: Mutex<Inner>,
     /// Learns which objects have waiters.
     wake_source: Option<Arc<dyn WakeSource>>,
-    /// Notified when the first waiter joins: one for each of the two loops that sleep while there are none.
+    /// Notified when the first waiter joins: one for each of the two loops that sleep while there
+    /// are none.
     pub(crate) to_poll: Notify,
     pub(crate) to_listen: Notify,
 }
 
-/// Of the time after which a store calls a process silent, what may pass unheard by this process's own clock.
+/// Of the time after which a store calls a process silent, what may pass unheard by this process's
+/// own clock.
 const SILENCE: Duration = LIVENESS.saturating_sub(Duration::from_millis(50));
 
 impl Waiters {
@@ -185,9 +189,10 @@ impl Waiters {
         self.inner().objects.keys().cloned().collect()
     }
 
-    /// Notes that a request sent at `sent` has marked the process as live. Returns whether it may have been silent before:
-    /// the mark says nothing of that, since a request about other objects may have marked it just before. Then only a poll
-    /// shows whether the places are kept, and a waiter that may have lost its place is woken.
+    /// Notes that a request sent at `sent` has marked the process as live. Returns whether it may
+    /// have been silent before: the mark says nothing of that, since a request about other objects
+    /// may have marked it just before. Then only a poll shows whether the places are kept, and a
+    /// waiter that may have lost its place is woken.
     pub(crate) fn marked(&self, object: &Object, sent: Instant) -> bool {
         let answered = now();
         let mut inner = self.inner();
@@ -203,12 +208,13 @@ impl Waiters {
         true
     }
 
-    /// Applies the answer to a poll sent at `sent`: wakes the waiters that may be granted, or all if the store may have lost
-    /// the queue.
+    /// Applies the answer to a poll sent at `sent`: wakes the waiters that may be granted, or all
+    /// if the store may have lost the queue.
     ///
-    /// Returns orphaned places: tickets that queue at the store although their acquisition has ended, so that nothing would
-    /// remove them. A request delayed for longer than its tombstone lasts can leave one. Two answers in a row have to name
-    /// the ticket: a single answer may be older than the grant that ended the acquisition.
+    /// Returns orphaned places: tickets that queue at the store although their acquisition has
+    /// ended, so that nothing would remove them. A request delayed for longer than its tombstone
+    /// lasts can leave one. Two answers in a row have to name the ticket: a single answer may be
+    /// older than the grant that ended the acquisition.
     pub(crate) fn polled(&self, object: &Object, polled: &Polled, sent: Instant) -> Vec<Ticket> {
         let answered = now();
         let mut inner = self.inner();
@@ -241,7 +247,8 @@ mod tests {
         notified.as_mut().enable()
     }
 
-    /// A mark that another request made just before hides that the process was silent (C5, C14, C16).
+    /// A mark that another request made just before hides that the process was silent (C5, C14,
+    /// C16).
     #[test]
     fn c16_a_mark_after_a_silence_says_nothing_of_the_places() {
         explore(1, marks);

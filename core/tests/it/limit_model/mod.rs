@@ -1,4 +1,5 @@
-//! The limiter as the contract describes it, in wide integers: slow, obvious, and written without the bucket's tricks.
+//! The limiter as the contract describes it, in wide integers: slow, obvious, and written without
+//! the bucket's tricks.
 //!
 //! The content is one number, in units of `1 / period` token; nothing overflows an `i128`.
 

@@ -81,7 +81,8 @@ impl Faults {
     /// `Unknown`, once it took its time.
     pub async fn pass<'a>(&self, step: Stuck, objects: impl Iterator<Item = &'a Object>) -> Result<()> {
         if *self.panics.lock().unwrap() == Some(step) {
-            // Without the hook, which reads all symbols for a backtrace: that takes as long as what is measured.
+            // Without the hook, which reads all symbols for a backtrace: that takes as long as what
+            // is measured.
             resume_unwind(Box::new("a step panics, as ordered"));
         }
         let (stuck, locked) = (*self.stuck.lock().unwrap(), *self.locked.lock().unwrap());

@@ -9,14 +9,15 @@ pub enum Then {
     Fin,
     /// Both ends see a reset (RST).
     Reset,
-    /// The connection stays open, and nothing more passes in the direction of the dropped bytes: a stream has no gaps.
-    /// Healing does not end that; closing or resetting the connection does.
+    /// The connection stays open, and nothing more passes in the direction of the dropped bytes: a
+    /// stream has no gaps. Healing does not end that; closing or resetting the connection does.
     Silence,
 }
 
 /// The action of a [rule](super::Proxy::on) on a request or its reply.
 ///
-/// If several rules match one request, the oldest rule for requests and the oldest rule for replies act.
+/// If several rules match one request, the oldest rule for requests and the oldest rule for replies
+/// act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -26,8 +27,9 @@ pub enum Action {
     CutRequest(Then),
     /// The request, and all bytes after it in its direction, reach the server later by this time.
     DelayRequest(Duration),
-    /// The server acts on the request, and its whole reply never reaches the client. The connection ends when the reply
-    /// is complete, or when the server waits for more data of the client, such as a password.
+    /// The server acts on the request, and its whole reply never reaches the client. The connection
+    /// ends when the reply is complete, or when the server waits for more data of the client, such
+    /// as a password.
     DropReply(Then),
     /// Half of the reply's bytes reach the client.
     CutReply(Then),

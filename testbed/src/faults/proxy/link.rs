@@ -72,7 +72,8 @@ async fn relay(client: &mut TcpStream, server: &mut TcpStream, wire: Box<dyn Wir
     }
 }
 
-/// Reads until the end, also bytes that are held back: so the proxy counts everything that was sent.
+/// Reads until the end, also bytes that are held back: so the proxy counts everything that was
+/// sent.
 async fn read(
     mut from: ReadHalf<'_>,
     queue: UnboundedSender<Parcel>,
@@ -131,7 +132,8 @@ async fn write(
     Ok(())
 }
 
-/// Ends one side. Bytes that it has sent are read first: unread, they would turn an orderly end into a reset.
+/// Ends one side. Bytes that it has sent are read first: unread, they would turn an orderly end
+/// into a reset.
 async fn finish(mut stream: TcpStream, end: End) {
     match end {
         End::Fin => {

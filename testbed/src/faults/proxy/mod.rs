@@ -45,25 +45,29 @@ const REPORTED: usize = 24;
 /// Time limit for the proxy's thread to carry out a request, on a busy machine.
 const THREAD_LIMIT: Duration = Duration::from_secs(10);
 
-/// A TCP proxy on a free port of 127.0.0.1 in front of one Redis or Postgres, for tests in which a connection must fail
-/// at a given request.
+/// A TCP proxy on a free port of 127.0.0.1 in front of one Redis or Postgres, for tests in which a
+/// connection must fail at a given request.
 ///
-/// It counts requests and replies and matches them, also when they are pipelined. One Redis command is one request. For
-/// Postgres, one request is a simple query, or a `Sync` with all messages before it; the start-up of a connection and
-/// its request for encryption count as well. Unsolicited messages of the server (push messages, notifications, notices)
-/// are forwarded separately. [Rules](Self::on) inject faults into single requests, and methods into all connections at
-/// once. A fault is in effect when the call returns, for bytes that the proxy has not written by then.
+/// It counts requests and replies and matches them, also when they are pipelined. One Redis command
+/// is one request. For Postgres, one request is a simple query, or a `Sync` with all messages
+/// before it; the start-up of a connection and its request for encryption count as well.
+/// Unsolicited messages of the server (push messages, notifications, notices) are forwarded
+/// separately. [Rules](Self::on) inject faults into single requests, and methods into all
+/// connections at once. A fault is in effect when the call returns, for bytes that the proxy has
+/// not written by then.
 ///
-/// It runs on a thread of its own, so it continues when a test blocks. Its methods may be called from anywhere; methods
-/// that are not async may block for some milliseconds.
+/// It runs on a thread of its own, so it continues when a test blocks. Its methods may be called
+/// from anywhere; methods that are not async may block for some milliseconds.
 ///
 /// # Limits
 ///
-/// * Encrypted traffic is not counted, and rules do not match it; black holes, resets and refusals work.
-/// * A connection into a black hole is accepted, by the kernel, and then silent. A connection to a dead server is
-///   accepted, too, and then reset.
+/// * Encrypted traffic is not counted, and rules do not match it; black holes, resets and refusals
+///   work.
+/// * A connection into a black hole is accepted, by the kernel, and then silent. A connection to a
+///   dead server is accepted, too, and then reset.
 /// * Cluster nodes and Sentinels send clients to other addresses, past the proxy.
-/// * Not supported: `MONITOR`, `CLIENT REPLY OFF` and Postgres's `COPY FROM STDIN` by the extended protocol.
+/// * Not supported: `MONITOR`, `CLIENT REPLY OFF` and Postgres's `COPY FROM STDIN` by the extended
+///   protocol.
 ///
 /// # Drop
 ///
@@ -76,12 +80,13 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy in front of the server of this URL: `redis:`, `rediss:` or `postgres:`, with one host. The server
-    /// need not run yet.
+    /// Starts a proxy in front of the server of this URL: `redis:`, `rediss:` or `postgres:`, with
+    /// one host. The server need not run yet.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`] for any other URL; otherwise the system's error for a port or a thread.
+    /// [`ErrorKind::InvalidInput`] for any other URL; otherwise the system's error for a port or a
+    /// thread.
     pub fn to(url: &str) -> io::Result<Self> {
         let (protocol, server) = address::server(url)?;
         let listener = listener()?;
@@ -91,7 +96,8 @@ impl Proxy {
         Ok(Self { shared, protocol, port, thread })
     }
 
-    /// Returns `server`, a URL of the same server with any user and parameters, with the proxy's host and port.
+    /// Returns `server`, a URL of the same server with any user and parameters, with the proxy's
+    /// host and port.
     pub fn url(&self, server: &str) -> String {
         address::with_port(server, self.port)
     }
@@ -103,8 +109,8 @@ impl Proxy {
 
     /// Adds a rule: from now on, `action` applies to the requests that `when` matches.
     ///
-    /// It stays until it is [removed](Rule::remove), or [`clear_rules`](Self::clear_rules) removes all rules. Dropping
-    /// the handle removes nothing.
+    /// It stays until it is [removed](Rule::remove), or [`clear_rules`](Self::clear_rules) removes
+    /// all rules. Dropping the handle removes nothing.
     pub fn on(&self, when: When, action: Action) -> Rule {
         let number = self.shared.change(|state| {
             state.next_rule += 1;
@@ -114,19 +120,20 @@ impl Proxy {
         Rule { shared: Arc::clone(&self.shared), number }
     }
 
-    /// Delays every login from now on: the first request of each connection, and all requests after it, reach the
-    /// server later by `by`. Connections that have logged in are not affected.
+    /// Delays every login from now on: the first request of each connection, and all requests after
+    /// it, reach the server later by `by`. Connections that have logged in are not affected.
     ///
     /// [`connections`](Self::connections) shows how many logins were begun.
     pub fn slow_logins(&self, by: Duration) -> Rule {
         self.on(When::each().matching(|request| request.number == 1), Action::DelayRequest(by))
     }
 
-    /// Replaces a text in the commands of Redis clients by another one from now on, mainly in scripts. While such a
-    /// rule exists, the server does not find any script that is called by its hash, so that the client sends the
-    /// script's text.
+    /// Replaces a text in the commands of Redis clients by another one from now on, mainly in
+    /// scripts. While such a rule exists, the server does not find any script that is called by its
+    /// hash, so that the client sends the script's text.
     ///
-    /// The rule has acted when a text was replaced. Several rules act one after the other, the oldest first.
+    /// The rule has acted when a text was replaced. Several rules act one after the other, the
+    /// oldest first.
     ///
     /// # Panics
     ///
@@ -150,8 +157,9 @@ impl Proxy {
         });
     }
 
-    /// Holds back all bytes in this direction, on existing and new connections. No connection is closed, the end of a
-    /// connection is held back as well, and the proxy still counts what it reads.
+    /// Holds back all bytes in this direction, on existing and new connections. No connection is
+    /// closed, the end of a connection is held back as well, and the proxy still counts what it
+    /// reads.
     pub fn black_hole(&self, direction: Direction) {
         self.black_hole_for(Scope::All, direction);
     }
@@ -175,13 +183,15 @@ impl Proxy {
         });
     }
 
-    /// Ends black holes, [refusal](Self::refuse) and the [loss of wake-ups](Self::swallow_wake_ups). Bytes that black
-    /// holes held back are delivered in order. Rules stay.
+    /// Ends black holes, [refusal](Self::refuse) and the [loss of
+    /// wake-ups](Self::swallow_wake_ups). Bytes that black holes held back are delivered in order.
+    /// Rules stay.
     pub fn heal(&self) {
         self.mend(|_| {});
     }
 
-    /// Does the same as [`heal`](Self::heal), but resets the connections in a black hole; the bytes held back are lost.
+    /// Does the same as [`heal`](Self::heal), but resets the connections in a black hole; the bytes
+    /// held back are lost.
     pub fn heal_by_reset(&self) {
         self.mend(|state| {
             let held = state.connections.values_mut().filter(|tracked| tracked.held != [false; 2]);
@@ -203,11 +213,12 @@ impl Proxy {
         self.await_listener(true);
     }
 
-    /// Swallows wake-ups, and nothing else, until [`heal`](Self::heal): Postgres's notifications, messages of Redis's
-    /// channels, and the replies of `BLPOP`, `BRPOP` and `BLMPOP` with an element.
+    /// Swallows wake-ups, and nothing else, until [`heal`](Self::heal): Postgres's notifications,
+    /// messages of Redis's channels, and the replies of `BLPOP`, `BRPOP` and `BLMPOP` with an
+    /// element.
     ///
-    /// The popped element is gone, as if the reply was lost. After the pop's time limit, the client gets the reply that
-    /// nothing came; a pop without a time limit gets no reply.
+    /// The popped element is gone, as if the reply was lost. After the pop's time limit, the client
+    /// gets the reply that nothing came; a pop without a time limit gets no reply.
     pub fn swallow_wake_ups(&self) {
         self.shared.change(|state| state.swallows_wake_ups = true);
     }
@@ -282,13 +293,15 @@ impl Proxy {
         self.shared.state().connections.values().map(|tracked| tracked.counts).collect()
     }
 
-    /// Returns the requests since `since` for which `predicate` is true, among the last 4096 requests.
+    /// Returns the requests since `since` for which `predicate` is true, among the last 4096
+    /// requests.
     pub fn requests_matching(&self, since: Mark, predicate: impl Fn(&Request) -> bool) -> Vec<Request> {
         let log: Vec<_> = self.shared.state().log.iter().cloned().collect();
         log.into_iter().filter(|request| request.sequence > since.0 && predicate(request)).collect()
     }
 
-    /// Waits until `count` requests were seen since `since`, for at most `limit`. Returns whether they were.
+    /// Waits until `count` requests were seen since `since`, for at most `limit`. Returns whether
+    /// they were.
     ///
     /// # Cancel safety
     ///
@@ -312,7 +325,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns how often the rule has acted: on a request when it was seen, on a reply when it came from the server.
+    /// Returns how often the rule has acted: on a request when it was seen, on a reply when it came
+    /// from the server.
     pub fn fired(&self) -> u64 {
         self.shared.fired(self.number)
     }

@@ -54,8 +54,8 @@ pub(super) fn message(bytes: &[u8]) -> Result<usize, Stop> {
 pub(super) fn awaits_client(message: &[u8]) -> bool {
     match message[0] {
         b'G' | b'W' => true,
-        // Any authentication message except the success, and except the last message of SASL, which the success
-        // follows.
+        // Any authentication message except the success, and except the last message of SASL, which
+        // the success follows.
         b'R' => !matches!(u32_at(message, 5), Ok(0 | 12)),
         _ => false,
     }

@@ -9,8 +9,9 @@ use super::state::Ledger;
 use super::stop::Stop;
 use super::wire::{Piece, Wire, split};
 
-/// Groups messages into requests, each ended by `Sync` or a simple query, and matches `ReadyForQuery` to them by their
-/// order. From the moment a connection uses TLS or another protocol, its bytes are forwarded unread.
+/// Groups messages into requests, each ended by `Sync` or a simple query, and matches
+/// `ReadyForQuery` to them by their order. From the moment a connection uses TLS or another
+/// protocol, its bytes are forwarded unread.
 #[derive(Debug, Default)]
 pub(super) struct Postgres {
     sent: Vec<u8>,
@@ -21,7 +22,8 @@ pub(super) struct Postgres {
     client_ended: bool,
     server_ended: bool,
     group: MessageGroup,
-    /// A `Flush` has sent the group's request before its end: it is already counted, and rules have acted on it.
+    /// A `Flush` has sent the group's request before its end: it is already counted, and rules have
+    /// acted on it.
     begun: bool,
     pending: VecDeque<Pending>,
     /// The statement behind each name, for requests that only name it.
@@ -137,8 +139,9 @@ impl Postgres {
         self.part(bytes, kind == b'Z', pg_frame::awaits_client(bytes), ledger)
     }
 
-    /// Processes a part of the oldest request's reply. A reply is lost or cut only when it is complete, or when the
-    /// server waits for the client in the middle of it: it would wait for ever.
+    /// Processes a part of the oldest request's reply. A reply is lost or cut only when it is
+    /// complete, or when the server waits for the client in the middle of it: it would wait for
+    /// ever.
     fn part(&mut self, bytes: &[u8], complete: bool, awaits: bool, ledger: &Ledger) -> Option<Piece> {
         let front = self.pending.front_mut()?;
         let fate = front.fate;

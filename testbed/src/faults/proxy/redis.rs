@@ -16,7 +16,8 @@ const SUBSCRIPTIONS: [&str; 6] =
     ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE"];
 const MESSAGES: [&str; 3] = ["message", "pmessage", "smessage"];
 
-/// Matches replies to commands by their order. A connection with TLS or another protocol is forwarded unread.
+/// Matches replies to commands by their order. A connection with TLS or another protocol is
+/// forwarded unread.
 #[derive(Debug, Default)]
 pub(super) struct Redis {
     sent: Vec<u8>,
@@ -93,7 +94,8 @@ impl Redis {
         Some(piece)
     }
 
-    /// Returns whether a frame is no reply to a command: a message of a subscription, or an invalidation.
+    /// Returns whether a frame is no reply to a command: a message of a subscription, or an
+    /// invalidation.
     fn is_unasked(&self, frame: &Frame) -> bool {
         let confirms = SUBSCRIPTIONS.iter().any(|name| name.eq_ignore_ascii_case(&frame.head));
         match frame.kind {
@@ -130,8 +132,8 @@ impl Redis {
         Some(piece)
     }
 
-    /// Returns the reply of a pop that found nothing, to be sent when the pop times out. Without a time limit it is
-    /// never sent.
+    /// Returns the reply of a pop that found nothing, to be sent when the pop times out. Without a
+    /// time limit it is never sent.
     fn nothing(&mut self, request: &Pending) -> Piece {
         let nil: &[u8] = if self.version_3 { b"_\r\n" } else { b"*-1\r\n" };
         match request.gives_up {

@@ -17,11 +17,11 @@ pub struct Request {
     pub connection: u64,
     /// Its number on its connection, from 1.
     pub number: u64,
-    /// In upper case: a Redis command; the first word of a Postgres statement, or `STARTUP`, `SSLREQUEST`, `CANCEL`,
-    /// `CALL`, `CLOSE`, `DESCRIBE`, `SYNC` without a statement.
+    /// In upper case: a Redis command; the first word of a Postgres statement, or `STARTUP`,
+    /// `SSLREQUEST`, `CANCEL`, `CALL`, `CLOSE`, `DESCRIBE`, `SYNC` without a statement.
     pub name: String,
-    /// The first elements of a Redis command, 32 at most, or the (first) statement to Postgres: up to 2000 characters,
-    /// with single blanks for white space. For logins, it contains no secrets.
+    /// The first elements of a Redis command, 32 at most, or the (first) statement to Postgres: up
+    /// to 2000 characters, with single blanks for white space. For logins, it contains no secrets.
     pub text: String,
     /// When the proxy saw it, since the start of the proxy.
     pub at: Duration,

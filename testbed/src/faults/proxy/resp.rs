@@ -1,4 +1,5 @@
-//! Framing of the Redis protocol, versions 2 and 3: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
+//! Framing of the Redis protocol, versions 2 and 3:
+//! <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
 use std::ops::Range;
 
@@ -90,7 +91,8 @@ pub(super) fn frame(bytes: &[u8]) -> Result<Frame, Stop> {
     Ok(Frame { length, kind, nil, head: head(bytes, at) })
 }
 
-/// Returns the first element of the value at `at`, if it has elements and the first one is a string.
+/// Returns the first element of the value at `at`, if it has elements and the first one is a
+/// string.
 fn head(bytes: &[u8], at: usize) -> String {
     let first = header(bytes, at).and_then(|(_, next)| bulk(bytes, next));
     match (bytes[at], first) {
@@ -99,7 +101,8 @@ fn head(bytes: &[u8], at: usize) -> String {
     }
 }
 
-/// Returns where the value at `at` ends. Counts elements instead of recursion, so that any depth works.
+/// Returns where the value at `at` ends. Counts elements instead of recursion, so that any depth
+/// works.
 fn end_of(bytes: &[u8], mut at: usize) -> Result<usize, Stop> {
     let mut missing: u64 = 1;
     while missing > 0 {
@@ -153,7 +156,8 @@ fn end_of_line(bytes: &[u8], at: usize) -> Result<usize, Stop> {
 mod tests {
     use super::{Stop, command, frame};
 
-    /// Returns the length of the frame at the front, and checks that every shorter prefix is incomplete.
+    /// Returns the length of the frame at the front, and checks that every shorter prefix is
+    /// incomplete.
     fn whole(bytes: &[u8]) -> usize {
         for end in 0..bytes.len() {
             assert_eq!(frame(&bytes[..end]).err(), Some(Stop::Part), "{end} of {}", bytes.escape_ascii());

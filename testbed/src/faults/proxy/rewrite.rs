@@ -13,10 +13,11 @@ pub(super) struct Rewrite {
     pub(super) to: String,
 }
 
-/// Returns the rewritten command, and the numbers of the rewrites that changed it; `None` if it is unchanged.
+/// Returns the rewritten command, and the numbers of the rewrites that changed it; `None` if it is
+/// unchanged.
 ///
-/// If a script is called by its hash, its text is not known. The hash is replaced by one that no server knows, so that
-/// the client sends the text.
+/// If a script is called by its hash, its text is not known. The hash is replaced by one that no
+/// server knows, so that the client sends the text.
 pub(super) fn rewritten(command: &[u8], rewrites: &[Rewrite]) -> Option<(Vec<u8>, Vec<u64>)> {
     if rewrites.is_empty() {
         return None;

@@ -7,8 +7,8 @@ use super::request::Request;
 
 type Filter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
-/// The requests that a rule matches. Requests are counted from the moment the rule is [added](super::Proxy::on), over
-/// all connections; only requests that pass the filters count.
+/// The requests that a rule matches. Requests are counted from the moment the rule is
+/// [added](super::Proxy::on), over all connections; only requests that pass the filters count.
 ///
 /// ```
 /// use stanchion_testbed::faults::When;
@@ -63,7 +63,8 @@ impl When {
         self.matching(move |request| request.text.contains(&part))
     }
 
-    /// Restricts it to requests for which `filter` is true. The filter runs inside the proxy, and must not call it.
+    /// Restricts it to requests for which `filter` is true. The filter runs inside the proxy, and
+    /// must not call it.
     #[must_use]
     pub fn matching(mut self, filter: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.filters.push(Arc::new(filter));
@@ -74,7 +75,8 @@ impl When {
         self.filters.iter().all(|filter| filter(request))
     }
 
-    /// Returns whether it matches the request with this number among the requests that pass the filters.
+    /// Returns whether it matches the request with this number among the requests that pass the
+    /// filters.
     pub(super) fn matches_number(&self, number: u64) -> bool {
         number == self.first || (self.lasting && number > self.first)
     }

@@ -47,8 +47,8 @@ impl Piece {
     }
 }
 
-/// Takes one frame after the other from the front of `bytes`. Returns the pieces to forward, and the bytes left for
-/// later; `None` if the rest is of another protocol and is forwarded unchanged.
+/// Takes one frame after the other from the front of `bytes`. Returns the pieces to forward, and
+/// the bytes left for later; `None` if the rest is of another protocol and is forwarded unchanged.
 pub(super) fn split(
     mut bytes: Vec<u8>,
     mut next: impl FnMut(&[u8]) -> Result<(usize, Option<Piece>), Stop>,
@@ -78,8 +78,8 @@ pub(super) trait Wire: Send {
     /// Processes bytes of the server.
     fn server_sent(&mut self, bytes: &[u8], ledger: &Ledger) -> Vec<Piece>;
 
-    /// Returns the bytes that were read and not yet forwarded to the server (`0`) or to the client (`1`), at the end of
-    /// input.
+    /// Returns the bytes that were read and not yet forwarded to the server (`0`) or to the client
+    /// (`1`), at the end of input.
     fn rest(&mut self, way: usize) -> Vec<u8>;
 }
 
@@ -92,7 +92,8 @@ mod tests {
     use super::super::state::{Ledger, Shared};
     use super::{Piece, Wire};
 
-    /// Passes both sides' bytes in chunks of `size`, and returns how many requests and replies were seen.
+    /// Passes both sides' bytes in chunks of `size`, and returns how many requests and replies were
+    /// seen.
     fn counts(mut wire: impl Wire, size: usize, talk: &[(&[u8], &[u8])]) -> (u64, u64) {
         let shared = Arc::new(Shared::new());
         let ledger = Ledger::begin(&shared);

@@ -116,7 +116,8 @@ impl Session {
         self.0.send(message(b'Q', format!("{sql}\0").as_bytes()));
     }
 
-    /// Sends a statement by the extended protocol; `parse` is its text; without it, only its name `s` is sent.
+    /// Sends a statement by the extended protocol; `parse` is its text; without it, only its name
+    /// `s` is sent.
     pub(crate) fn send_extended(&mut self, parse: Option<&str>) {
         let parse = parse.map(|sql| message(b'P', format!("s\0{sql}\0\0\0").as_bytes()));
         let bind = message(b'B', b"\0s\0\0\0\0\0\0\0");

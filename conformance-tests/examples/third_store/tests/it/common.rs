@@ -18,7 +18,8 @@ use third_store::{Client, Mistake, Retention, Server};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-/// Time limit of a request: a machine that stands still for seconds makes no error. No case depends on it.
+/// Time limit of a request: a machine that stands still for seconds makes no error. No case depends
+/// on it.
 const REQUEST: Duration = Duration::from_secs(10);
 
 /// A private server for one case. Each of its clients is another process.
@@ -89,8 +90,8 @@ impl Harness for Fixture {
     }
 }
 
-/// The harness for `permit_step_suite!`. Only the first method is required; without the others, the cases that need
-/// them are gaps.
+/// The harness for `permit_step_suite!`. Only the first method is required; without the others, the
+/// cases that need them are gaps.
 #[async_trait]
 impl StepHarness for Fixture {
     async fn process(&self) -> Process {

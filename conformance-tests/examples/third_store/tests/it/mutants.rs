@@ -1,5 +1,5 @@
-//! The suites find mistakes: if the store breaks one of these rules, a case about steps and a case about stores fail.
-//! Both pass without the mistake.
+//! The suites find mistakes: if the store breaks one of these rules, a case about steps and a case
+//! about stores fail. Both pass without the mistake.
 
 use std::time::Duration;
 

@@ -14,7 +14,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of queues from which on idle ones are dropped.
 const MAXIMUM_QUEUES: usize = 64;
 
-/// A runtime, a lane of the store, and the kind of requests whose batches are in turn: they have queues of their own.
+/// A runtime, a lane of the store, and the kind of requests whose batches are in turn: they have
+/// queues of their own.
 type QueueKey = (Id, Lane, Option<RequestKind>);
 
 /// An answer, and the times between which the store gave it.
@@ -38,8 +39,8 @@ pub(crate) struct Batcher {
 struct Queues {
     /// A short list: comparing is cheaper than hashing.
     used: Vec<(QueueKey, Arc<RequestQueue>)>,
-    /// The ids of the last batches of dropped queues. New queues go on from them: a store keeps an answer for each sequence that it
-    /// has heard of.
+    /// The ids of the last batches of dropped queues. New queues go on from them: a store keeps an
+    /// answer for each sequence that it has heard of.
     spare: Vec<RequestId>,
 }
 

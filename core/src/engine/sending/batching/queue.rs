@@ -1,4 +1,5 @@
-//! The requests of one lane: the batch under way, those that queue behind it, and the task that sends them.
+//! The requests of one lane: the batch under way, those that queue behind it, and the task that
+//! sends them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,7 +25,8 @@ pub(super) const STALE: Duration = Duration::from_millis(25);
 pub(super) struct RequestQueue {
     runtime: Handle,
     steps: Arc<dyn Steps>,
-    /// One batch leaves after the other, however long each takes: only a request that its own caller polls can be overtaken.
+    /// One batch leaves after the other, however long each takes: only a request that its own
+    /// caller polls can be overtaken.
     in_turn: bool,
     state: Mutex<State>,
 }
@@ -73,8 +75,8 @@ impl RequestQueue {
         Self { runtime, steps, in_turn, state: Mutex::new(State { last_id, ..State::default() }) }
     }
 
-    /// Gives the id of the last batch away, for another queue; returns `None` if a batch is under way. A caller that has found the
-    /// queue before can use it all the same.
+    /// Gives the id of the last batch away, for another queue; returns `None` if a batch is under
+    /// way. A caller that has found the queue before can use it all the same.
     pub(super) fn retire(&self) -> Option<Option<RequestId>> {
         let mut state = self.state();
         state.under_way.is_none().then(|| state.last_id.take())
@@ -196,8 +198,8 @@ impl Drop for SendSlot {
 enum Start {
     /// It lets callers that are ready to run join first.
     Gathering,
-    /// It sends at once. Otherwise a batch that overtakes could itself be overtaken before it leaves, again and again, on
-    /// a runtime so busy that a yield takes as long.
+    /// It sends at once. Otherwise a batch that overtakes could itself be overtaken before it
+    /// leaves, again and again, on a runtime so busy that a yield takes as long.
     AtOnce,
 }
 
@@ -230,7 +232,8 @@ impl BatchTask {
         }
     }
 
-    /// Takes the requests of the next batch, if this task may still send. If none is queued, the task ends.
+    /// Takes the requests of the next batch, if this task may still send. If none is queued, the
+    /// task ends.
     fn next(&self) -> Option<Vec<Queued>> {
         let mut state = self.queue.state();
         if !state.is_under_way(self.number) {
@@ -252,8 +255,8 @@ impl BatchTask {
     }
 }
 
-/// Returns how many of the queued requests fit into one batch, at least one, so that other clients of the store do not wait long for
-/// it.
+/// Returns how many of the queued requests fit into one batch, at least one, so that other clients
+/// of the store do not wait long for it.
 fn fitting(queue: &VecDeque<Queued>, maximum_positions: usize) -> usize {
     let (mut entries, mut positions) = (0, 0);
     let fits = |queued: &&Queued| {

@@ -1,4 +1,5 @@
-//! Sends a batch. One whose answer the store keeps is sent again, with the same id, while its outcome is unknown (L5, B3).
+//! Sends a batch. One whose answer the store keeps is sent again, with the same id, while its
+//! outcome is unknown (L5, B3).
 
 use std::time::Duration;
 
@@ -7,13 +8,14 @@ use crate::clock::{Instant, now, sleep};
 use crate::engine::retrying::Pauses;
 use crate::spi::{Answers, LimitAsk, ParameterCheck, Request, Response, Steps};
 
-/// Time for which a store keeps its answer: later a copy of the batch could be charged again, or find its own items.
+/// Time for which a store keeps its answer: later a copy of the batch could be charged again, or
+/// find its own items.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// Time after which the batch is not sent again.
 const RETRY_TIME: Duration = Duration::from_secs(55);
 
-/// Sends a batch that is to be answered by `end`. `waits` tells whether the caller of an entry still waits for its answer; nobody waits
-/// longer than until `give_up`, if there is one.
+/// Sends a batch that is to be answered by `end`. `waits` tells whether the caller of an entry
+/// still waits for its answer; nobody waits longer than until `give_up`, if there is one.
 pub(super) async fn send(
     steps: &dyn Steps,
     batch: &mut [Request],
@@ -54,7 +56,8 @@ pub(super) async fn send(
         let mut is_final = false;
         for ((answer, again), is_open) in answers.iter_mut().zip(retried).zip(is_open) {
             match again {
-                // Also of a request that was refused at first and could not be withdrawn: it may have been executed now.
+                // Also of a request that was refused at first and could not be withdrawn: it may
+                // have been executed now.
                 Ok(_) if is_open => *answer = again,
                 Err(_) if is_open && in_doubt(&again) => *answer = again,
                 // It says nothing about the first attempt, but that a further one would not help.
@@ -72,7 +75,8 @@ fn in_doubt(answer: &Result<Response>) -> bool {
     answer.as_ref().is_err_and(|error| error.kind() == crate::ErrorKind::Unknown)
 }
 
-/// Makes a decision one of cost 0: if the store has not executed it yet, it is not charged. Returns whether it was one.
+/// Makes a decision one of cost 0: if the store has not executed it yet, it is not charged. Returns
+/// whether it was one.
 fn withdraw(request: &mut Request) -> bool {
     let Request::Decide(decide) = request else { return false };
     (decide.check, decide.ask) = (ParameterCheck::Follow, LimitAsk::Take { cost: 0 });

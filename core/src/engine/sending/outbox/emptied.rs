@@ -5,7 +5,8 @@ use std::time::Duration;
 
 /// Told whenever the outbox has become empty.
 ///
-/// Made of the real locks also under the model checker, which knows no time: nothing waits here there.
+/// Made of the real locks also under the model checker, which knows no time: nothing waits here
+/// there.
 #[derive(Debug, Default)]
 pub(super) struct Emptied {
     lock: Mutex<()>,

@@ -1,7 +1,9 @@
-//! The outbox: releases, cancels and refunds that no caller waits for. `Drop` queues them; the engine's thread delivers them.
+//! The outbox: releases, cancels and refunds that no caller waits for. `Drop` queues them; the
+//! engine's thread delivers them.
 //!
-//! Requests of one lane leave together. Lanes are delivered concurrently, so that one that is slow or away delays no other; what
-//! failed and what is new, too. Each request is idempotent by its ticket, so an attempt whose reply was lost is repeated.
+//! Requests of one lane leave together. Lanes are delivered concurrently, so that one that is slow
+//! or away delays no other; what failed and what is new, too. Each request is idempotent by its
+//! ticket, so an attempt whose reply was lost is repeated.
 
 mod emptied;
 mod queue;
@@ -20,7 +22,8 @@ use crate::spi::{Request, Steps};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
 
-/// Number of requests from which on no call begins that could add one, while the server does not take them (C28).
+/// Number of requests from which on no call begins that could add one, while the server does not
+/// take them (C28).
 const FULL: usize = 10_000;
 
 /// The queue. Each entry was a hold, a waiter or a reservation of this process before.
@@ -34,7 +37,8 @@ pub(crate) struct Outbox {
     emptied_for_threads: Emptied,
     /// A channel is full.
     full: AtomicBool,
-    /// Ends the rests of channels. It is a hint, and so not one of the signals that the model checker follows.
+    /// Ends the rests of channels. It is a hint, and so not one of the signals that the model
+    /// checker follows.
     hurry: Arc<tokio::sync::Notify>,
 }
 
@@ -61,7 +65,8 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a release, a cancel or a refund. Never blocks, and needs no runtime. At `give_up`, if set, delivery is no longer tried.
+    /// Queues a release, a cancel or a refund. Never blocks, and needs no runtime. At `give_up`, if
+    /// set, delivery is no longer tried.
     pub(crate) fn push(&self, request: impl Into<Request>, give_up: Option<Instant>) {
         let request = request.into();
         let channel = Channel { lane: self.steps.lane(&request), is_again: false };
@@ -75,7 +80,8 @@ impl Outbox {
         }
     }
 
-    /// Returns whether the backlog of that server is full. While it is, no new call may start (C28).
+    /// Returns whether the backlog of that server is full. While it is, no new call may start
+    /// (C28).
     pub(crate) fn is_full(&self, server: impl FnOnce() -> usize) -> bool {
         self.full.load(Ordering::Relaxed) && self.queue().is_full(Some(server()), FULL)
     }
@@ -105,8 +111,8 @@ impl Outbox {
         }
     }
 
-    /// As [`drained`](Self::drained), but blocks the thread, for `time` at most. Returns whether everything was delivered or
-    /// given up by then.
+    /// As [`drained`](Self::drained), but blocks the thread, for `time` at most. Returns whether
+    /// everything was delivered or given up by then.
     pub(crate) fn drain_blocking(&self, time: Duration) -> bool {
         self.hurry.notify_waiters();
         self.emptied_for_threads.wait(time, || self.queue().is_empty())
@@ -172,7 +178,8 @@ impl Outbox {
     }
 }
 
-/// Sends requests of one lane; returns for each whether it has to be sent again: its answer is missing, or is an error that may pass.
+/// Sends requests of one lane; returns for each whether it has to be sent again: its answer is
+/// missing, or is an error that may pass.
 async fn send(steps: &dyn Steps, batch: &[Entry]) -> Vec<bool> {
     let requests: Vec<_> = batch.iter().map(|entry| entry.request.clone()).collect();
     let mut answers = steps.send(&requests, now() + steps.request_timeout()).await.into_iter();

@@ -14,11 +14,13 @@ const BATCH: usize = 256;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The requests of one lane: they leave together, one batch at a time, independent of other channels.
+/// The requests of one lane: they leave together, one batch at a time, independent of other
+/// channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Channel {
     pub(super) lane: Lane,
-    /// They failed before. What is new does not wait for them: an entry can fail on its own, again and again (C27).
+    /// They failed before. What is new does not wait for them: an entry can fail on its own, again
+    /// and again (C27).
     pub(super) is_again: bool,
 }
 
@@ -36,7 +38,8 @@ impl Entry {
     }
 }
 
-/// The requests of one channel. It exists only while a request of the channel is queued or under way.
+/// The requests of one channel. It exists only while a request of the channel is queued or under
+/// way.
 #[derive(Debug)]
 struct Backlog {
     entries: VecDeque<Entry>,
@@ -57,8 +60,8 @@ impl Backlog {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     backlogs: HashMap<Channel, Backlog>,
-    /// The tickets of all requests that are neither delivered nor given up, with later requests of the same ticket: the one that
-    /// the store executes first decides how a hold ended.
+    /// The tickets of all requests that are neither delivered nor given up, with later requests of
+    /// the same ticket: the one that the store executes first decides how a hold ended.
     behind: HashMap<Ticket, VecDeque<Entry>>,
     /// Channels to serve that have nothing under way.
     ready: VecDeque<Channel>,
@@ -70,7 +73,8 @@ impl Queue {
         self.behind.is_empty()
     }
 
-    /// Returns whether `full` entries, of that server if one is given, failed before, or are behind a batch that failed.
+    /// Returns whether `full` entries, of that server if one is given, failed before, or are behind
+    /// a batch that failed.
     pub(super) fn is_full(&self, server: Option<usize>, full: usize) -> bool {
         let count = |channel: Channel| {
             self.backlogs.get(&channel).map_or(0, |backlog| backlog.entries.len() + backlog.under_way)
@@ -108,7 +112,8 @@ impl Queue {
         backlog.entries.push_back(entry);
     }
 
-    /// Takes the next batch of a channel that is ready. It is under way until it is [settled](Self::settle).
+    /// Takes the next batch of a channel that is ready. It is under way until it is
+    /// [settled](Self::settle).
     pub(super) fn take(&mut self) -> Option<(Channel, Vec<Entry>)> {
         let channel = self.ready.pop_front()?;
         let backlog = self.backlogs.get_mut(&channel)?;
@@ -116,8 +121,9 @@ impl Queue {
         Some((channel, backlog.entries.drain(..backlog.under_way).collect()))
     }
 
-    /// Ends a batch. Entries that `failed` are sent again apart from new ones, unless it is time to give them up. Returns the
-    /// channels that have to [rest](Self::rested), and for how long: a channel of which all failed, and that of what failed.
+    /// Ends a batch. Entries that `failed` are sent again apart from new ones, unless it is time to
+    /// give them up. Returns the channels that have to [rest](Self::rested), and for how long: a
+    /// channel of which all failed, and that of what failed.
     pub(super) fn settle(
         &mut self,
         channel: Channel,
@@ -159,7 +165,8 @@ impl Queue {
         resting.into_iter().filter_map(&mut rest).collect()
     }
 
-    /// Lets a channel be served again. One whose requests fail is kept while what failed is sent again, so that its pauses grow.
+    /// Lets a channel be served again. One whose requests fail is kept while what failed is sent
+    /// again, so that its pauses grow.
     pub(super) fn rested(&mut self, channel: Channel) {
         let Some(backlog) = self.backlogs.get_mut(&channel) else { return };
         if !backlog.entries.is_empty() {
