@@ -76,7 +76,7 @@ impl PostgresBuilder {
     }
 
     /// `engine` is the runtime of the engine's thread.
-    async fn open(mut self, engine: Option<Id>) -> Result<(Opened, View)> {
+    pub(crate) async fn open(mut self, engine: Option<Id>) -> Result<(Opened, View)> {
         let checked = self.check()?;
         self.connector.forget();
         let address = self.connector.address();

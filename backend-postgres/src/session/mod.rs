@@ -89,14 +89,14 @@ pub(crate) fn sessions(
     connector: &Connector,
     ttl: Ttl,
 ) -> ([SessionSteps; 2], SessionRunner, SessionCount) {
-    let lock_sessions = Arc::new(LockSessions::new(ttl, own.link().request_timeout(), places));
+    let lock_sessions = Arc::new(LockSessions::new(ttl, own.pool().request_timeout(), places));
     let count = SessionCount(Arc::downgrade(&lock_sessions));
     let config = Arc::new(SessionConfig::new(context, connector, ttl, places));
     let steps = [callers, own].map(|turns| SessionSteps {
         lock_sessions: Arc::clone(&lock_sessions),
         // Callers and the engine use their own connections: the engine's would need more
         // connections if callers' runtimes used them too.
-        peers: Arc::new(PeerSessions::new(context, Arc::clone(turns.link()))),
+        peers: Arc::new(PeerSessions::new(context, Arc::clone(turns.pool()))),
         places: turns.for_places(places),
         turns: turns.clone(),
     });

@@ -110,7 +110,7 @@ pub(crate) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
 impl PostgresSteps {
     /// Returns the end of a request that is sent now and has no time limit of its own.
     pub(crate) fn request_end(&self) -> Instant {
-        now() + self.link.request_timeout()
+        now() + self.pool.request_timeout()
     }
 
     /// As [`run_by`](Self::run_by).
@@ -130,10 +130,10 @@ impl PostgresSteps {
         arguments: PgArguments,
         end: Instant,
     ) -> Result<Vec<PgRow>> {
-        let rows = self.link.rows_of_call(statement, arguments, end).await?;
+        let rows = self.pool.rows_of_call(statement, arguments, end).await?;
         if let Some(row) = rows.first() {
             let Context { process, hints, .. } = &*self.context;
-            pass_on(row, (*process, hints), &self.link, &self.statements.tell).await;
+            pass_on(row, (*process, hints), &self.pool, &self.statements.tell).await;
         }
         Ok(rows)
     }

@@ -9,7 +9,7 @@ use stanchion_core::spi::Object;
 /// So many names are remembered at most. Without it a batch takes longer, and nothing else.
 const MOST: usize = 1_000;
 
-/// What one link has seen: the names, each with the mark of the transaction that kept a row of it
+/// What one pool has seen: the names, each with the mark of the transaction that kept a row of it
 /// locked.
 #[derive(Debug, Default)]
 pub(super) struct KeptNames(Mutex<HashMap<Object, String>>);

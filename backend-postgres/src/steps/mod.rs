@@ -37,11 +37,11 @@ use self::tables::LockedTables;
 use crate::context::Context;
 use crate::pool::Pool;
 
-/// The steps of all primitives over one link.
+/// The steps of all primitives over one pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PostgresSteps {
     context: Arc<Context>,
-    link: Arc<Pool>,
+    pool: Arc<Pool>,
     statements: Arc<Statements>,
     tables: Arc<LockedTables>,
     kept: Arc<KeptNames>,
@@ -52,10 +52,10 @@ pub(crate) struct PostgresSteps {
 }
 
 impl PostgresSteps {
-    pub(crate) fn new(context: Arc<Context>, link: Arc<Pool>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, pool: Arc<Pool>) -> Self {
         let statements = Arc::new(Statements::new(&context.schema));
         let (tables, kept) = (Arc::default(), Arc::default());
-        Self { context, link, statements, tables, kept, are_places: false, are_hurried: false }
+        Self { context, pool, statements, tables, kept, are_places: false, are_hurried: false }
     }
 
     /// Returns these steps for the places of waiters whose mutexes sessions keep. They wait as a
@@ -72,9 +72,9 @@ impl PostgresSteps {
         Self { are_hurried: true, ..self.clone() }
     }
 
-    /// Returns the link that the steps use.
-    pub(crate) fn link(&self) -> &Arc<Pool> {
-        &self.link
+    /// Returns the pool that the steps use.
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 }
 
@@ -101,7 +101,7 @@ impl Steps for PostgresSteps {
     }
 
     fn request_timeout(&self) -> Duration {
-        self.link.request_timeout()
+        self.pool.request_timeout()
     }
 
     #[cfg(feature = "bloom")]

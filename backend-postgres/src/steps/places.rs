@@ -85,7 +85,7 @@ impl PostgresSteps {
         let Context { namespace, retention, .. } = &*self.context;
         let arguments = leave_arguments(namespace, micros(retention.tokens), batch, true);
         // Callers wait for it: a statement that is not answered is sent again within their time.
-        let end = now() + self.link.request_timeout() / 4;
+        let end = now() + self.pool.request_timeout() / 4;
         let left = match arguments {
             Ok(arguments) => self.run_by(&self.statements.leave, arguments, end).await,
             Err(error) => Err(error),
@@ -131,6 +131,6 @@ impl PostgresSteps {
     pub(crate) async fn send_hints(&self, hints: &[(ProcessId, Ticket)]) {
         let (processes, tickets) =
             hints.iter().map(|(process, ticket)| (uuid(*process), uuid(*ticket))).unzip();
-        hints::tell(&self.link, &self.statements.tell, processes, tickets, now()).await;
+        hints::tell(&self.pool, &self.statements.tell, processes, tickets, now()).await;
     }
 }

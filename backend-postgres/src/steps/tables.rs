@@ -31,7 +31,7 @@ impl Tables {
     }
 }
 
-/// What one link has seen of the tables of each kind.
+/// What one pool has seen of the tables of each kind.
 #[derive(Debug, Default)]
 pub(super) struct LockedTables {
     permits: Tables,

@@ -8,13 +8,14 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use stanchion_conformance::steps::StepCalls;
 use std::time::Duration;
 
 use crate::common::*;
 use crate::filters::*;
 use stanchion_conformance::support::{definite, within};
 use stanchion_core::ErrorKind;
-use stanchion_core::spi::{Merged, Probe, ProbeItems, Probed, Steps};
+use stanchion_core::spi::{Merged, Probe, ProbeItems, Probed, RequestId};
 use stanchion_testbed::servers::RedisOptions;
 
 /// A capacity that takes 12 pages of 1 MiB, the last one shorter.

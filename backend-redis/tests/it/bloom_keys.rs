@@ -8,11 +8,12 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use stanchion_conformance::steps::StepCalls;
 use std::time::Duration;
 
 use crate::common::*;
 use crate::filters::*;
-use stanchion_core::spi::{ChunkRead, Merged, Probed, Steps, Surveyed};
+use stanchion_core::spi::{ChunkRead, Merged, Probed, Surveyed};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::time::sleep;
 
@@ -94,8 +95,8 @@ async fn b5_a_cleared_filter_keeps_its_generation_and_nothing_else() {
     assert!((86_000_000..=86_460_000).contains(&left), "{left} ms");
     let (question, chunk) =
         (filter.question(&item("a")), filter.steps.read(&filter.object, filter.seen, 0).await);
-    let Probed::Empty { record: Some(record) } = filter.probe(question).await else { panic!("not empty") };
-    assert_eq!((record.generation, chunk.unwrap()), (generation, ChunkRead::Empty));
+    let Probed::Empty { record: Some(kept) } = filter.probe(question).await else { panic!("not empty") };
+    assert_eq!((kept.generation, chunk.unwrap()), (generation, ChunkRead::Empty));
     // Other terms are allowed now.
     filter.terms.ttl = None;
     assert_eq!(filter.insert(&items("a", 2)).await, [true, true]);

@@ -7,12 +7,13 @@
     reason = "tests own their runtimes, and fail by panic"
 )]
 
+use stanchion_conformance::steps::StepCalls;
 use std::collections::BTreeSet;
 
 use crate::common::deployment::{least_rights, rights_of_filters};
 use crate::common::*;
 use crate::filters::*;
-use stanchion_core::spi::{Merged, Steps};
+use stanchion_core::spi::Merged;
 use stanchion_core::{Error, ErrorKind};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::RedisOptions;

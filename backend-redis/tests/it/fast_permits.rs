@@ -7,12 +7,14 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use stanchion_conformance::steps::StepCalls;
 use std::time::Duration;
 
 use crate::common::*;
 use redis::AsyncCommands;
 use stanchion_conformance::steps::StepHarness;
-use stanchion_core::spi::{Acquire, Acquired, Exchange, Exchanged, Kept, ParameterCheck};
+use stanchion_core::spi::{Acquire, Acquired, Ask, Kept, ParameterCheck, Request, Response, Steps};
+use stanchion_core::clock::now;
 use stanchion_core::{ErrorKind, FencingToken, OnMismatch, Ticket};
 use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::RedisOptions;
@@ -59,16 +61,16 @@ async fn s1_a_batch_takes_what_is_there_and_each_grant_has_a_token_of_its_own() 
     // What a batch releases is there for its acquires, wherever they stand.
     let (next, late) = (tried(2), tried(1));
     let batch = [
-        Exchange::Acquire(next.clone()),
-        Exchange::Acquire(late),
-        Exchange::Release(freeing(&batch[1], None)),
-        Exchange::Release(freeing(&batch[1], None)),
+        Request::Acquire(next.clone()),
+        Request::Acquire(late),
+        Request::Release(freeing(&batch[1], None)),
+        Request::Release(freeing(&batch[1], None)),
     ];
-    let answers = all(process.callers.exchange(&batch).await);
-    let last = token(&answers[0].clone().acquired().unwrap());
+    let answers = all(process.callers.send(&batch, now() + PATIENT).await);
+    let last = token(&Acquire::answer(answers[0].clone()).unwrap());
     assert!(last > tokens[2]);
-    assert_eq!(answers[1], Exchanged::Acquired(refused));
-    assert_eq!(answers[2..], [Exchanged::Kept(Kept::Yes), Exchanged::Kept(Kept::No)]);
+    assert_eq!(answers[1], Response::Acquire(refused));
+    assert_eq!(answers[2..], [Response::Release(Kept::Yes), Response::Release(Kept::No)]);
     assert_eq!(kind(&fixture).await, "string", "a release that finds nothing makes a hash for a moment only");
     assert_eq!(token(&acquire(&process, &next).await), last, "a retry");
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
 
+use stanchion_conformance::steps::StepCalls;
 use crate::common::*;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::spi::{Ending, Kept};

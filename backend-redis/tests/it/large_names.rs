@@ -3,6 +3,7 @@
 //!
 //! [C27]: stanchion_core::contract#c27
 
+use stanchion_conformance::steps::StepCalls;
 use std::collections::HashSet;
 use std::time::Duration;
 

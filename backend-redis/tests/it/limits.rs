@@ -7,6 +7,7 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use stanchion_conformance::steps::StepCalls;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -8,6 +8,7 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use stanchion_conformance::steps::StepCalls;
 use std::time::Duration;
 
 use crate::common::*;

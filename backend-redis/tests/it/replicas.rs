@@ -6,6 +6,8 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use stanchion_conformance::steps::StepCalls;
+use std::pin::pin;
 use std::time::Duration;
 
 use crate::common::*;
@@ -60,7 +62,7 @@ async fn a_grant_waits_for_its_replicas() {
     // This grant sends the text of the script, and leaves nothing unacknowledged on its connection.
     granted(&patient, &ask(&mutex("earlier"))).await;
     replica.pause().unwrap();
-    let mut acquiring = patient.callers.acquire(&requests);
+    let mut acquiring = pin!(patient.callers.acquire(&requests));
     let written = eventually(TIMEOUT, "the primary has all", || async { records(&primary) == 51 });
     beside(&mut acquiring, "a grant that no replica has", written).await;
     // A request that asks for no replicas is granted meanwhile.
@@ -83,7 +85,7 @@ async fn c27_a_grant_that_waits_for_its_replicas_holds_up_nothing_else() {
     granted(&process, &held).await;
     replica.pause().unwrap();
     let request = [Acquire { lease: ttl(180_000), ..ask(&mutex("m")) }];
-    let mut acquiring = process.callers.acquire(&request);
+    let mut acquiring = pin!(process.callers.acquire(&request));
     let others = async {
         for _ in 0..20 {
             assert_eq!(process.callers.inspect(&mutex("held")).await.unwrap().holders.len(), 1);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use stanchion_conformance::steps::StepCalls;
 use stanchion_conformance::support::eventually;
 use stanchion_core::Ticket;
 use stanchion_core::spi::{Acquire, Ending, Kept};

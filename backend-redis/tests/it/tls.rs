@@ -8,6 +8,7 @@
 )]
 #![cfg(feature = "tls")]
 
+use stanchion_conformance::steps::StepCalls;
 use crate::common::*;
 use stanchion_core::ErrorKind;
 use stanchion_redis::RedisStore;

@@ -6,6 +6,7 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use stanchion_conformance::steps::StepCalls;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,14 +103,14 @@ async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
     let token = granted(&process, &request).await;
     server.pause().unwrap();
     let answer =
-        stanchion_core::spi::Steps::acquire(process.callers.as_ref(), std::slice::from_ref(&request));
-    assert_eq!(answer.await.remove(0).unwrap_err().kind(), ErrorKind::Unknown);
+        stanchion_core::spi::StepsExt::ask(process.callers.as_ref(), request.clone());
+    assert_eq!(answer.await.unwrap_err().kind(), ErrorKind::Unknown);
     server.restart().unwrap();
     let watch = Stopwatch::start();
     loop {
         let answer =
-            stanchion_core::spi::Steps::acquire(process.callers.as_ref(), std::slice::from_ref(&request));
-        match answer.await.remove(0) {
+            stanchion_core::spi::StepsExt::ask(process.callers.as_ref(), request.clone());
+        match answer.await {
             Ok(answer) => {
                 let expected = stanchion_core::spi::Acquired::Granted { token, limit: 1, epoch: 0 };
                 assert_eq!(answer, expected);

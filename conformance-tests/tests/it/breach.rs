@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::limiter::ExactQuota;
+use stanchion_core::clock::Instant;
 use stanchion_core::spi::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Decide, Ending, Force, GroupSteps, Kept,
-    LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, ParameterCheck, PermitSteps, Polled, Purpose,
-    Refund, Release, Renew, RequestId, Split,
+    Acquire, Acquired, Answers, Ask, Cancel, Decide, Ending, Kept, Lane, NO_LIMIT, ParameterCheck, Poll,
+    Polled, Purpose, Release, Request, RequestId, Response, Steps, StepsExt,
 };
-use stanchion_core::{Inspection, Kind, Result, Ticket, Ttl};
+use stanchion_core::{Kind, Result, Ticket, Ttl};
 
 use crate::model::Model;
 
@@ -70,7 +70,7 @@ impl Client {
                 ask.ticket = Ticket::random();
             }
         }
-        let answer = self.model.acquire(std::slice::from_ref(&ask)).await.remove(0);
+        let answer = self.model.ask(ask.clone()).await;
         if let Ok(granted @ Acquired::Granted { .. }) = &answer {
             self.granted.lock().expect("no panic").insert(ask.ticket, granted.clone());
         }
@@ -89,7 +89,19 @@ impl Client {
         if again && self.has(Breach::CountedAgain) && release.object.kind == Kind::WaitGroup {
             self.count_again(&release).await;
         }
-        self.model.release(std::slice::from_ref(&release)).await.remove(0)
+        self.model.ask(release).await
+    }
+
+    async fn poll_one(&self, poll: &Poll) -> Result<Polled> {
+        let mut polled = self.model.ask(poll.clone()).await?;
+        let asked = self.asked.lock().expect("no panic");
+        polled.ready.retain(|ticket| asked.contains(ticket) && !self.has(Breach::SilentPoll));
+        Ok(polled)
+    }
+
+    /// Returns the id of the batch that a call of a limiter leaves in.
+    fn id(request: &Request) -> Option<RequestId> {
+        Decide::of(request).map(|call| call.id)
     }
 
     /// Adds a member with an unknown ticket, and ends it.
@@ -107,123 +119,63 @@ impl Client {
             label: None,
             purpose: Purpose::Guard,
         };
-        drop(self.model.acquire(&[member]).await);
+        drop(self.model.ask(member).await);
         let end = Release { ticket, tombstone: None, call: None, ..release.clone() };
-        drop(self.model.release(&[end]).await);
+        drop(self.model.ask(end).await);
+    }
+}
+
+/// Returns the release of which a cancel without a tombstone is the same.
+fn without_tombstone(cancel: &Cancel) -> Release {
+    Release {
+        object: cancel.object.clone(),
+        ticket: cancel.ticket,
+        ending: Ending::Abandoned,
+        tombstone: None,
+        call: None,
     }
 }
 
 #[async_trait]
-impl PermitSteps for Client {
-    fn lane(&self, object: &Object) -> usize {
-        PermitSteps::lane(self.model.as_ref(), object)
+impl Steps for Client {
+    fn lane(&self, request: &Request) -> Lane {
+        self.model.lane(request)
     }
 
-    fn exchange_lane(&self, object: &Object) -> Option<usize> {
-        self.model.exchange_lane(object)
-    }
-
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+    async fn send(&self, batch: &[Request], end: Instant) -> Answers<Response> {
         let mut answers = Vec::new();
-        for ask in batch {
-            answers.push(self.acquire_one(ask).await);
+        let mut rest = batch;
+        while let Some(request) = rest.first() {
+            // The calls of one batch of a limiter are one request to the model.
+            let id = Self::id(request);
+            let length = rest.iter().take_while(|other| id.is_some() && Self::id(other) == id).count().max(1);
+            let (part, others) = rest.split_at(length);
+            rest = others;
+            answers.extend(match request {
+                Request::Acquire(acquire) => vec![self.acquire_one(acquire).await.map(Response::Acquire)],
+                Request::Release(release) => vec![self.release_one(release).await.map(Response::Release)],
+                Request::Cancel(cancel) if self.has(Breach::NoTombstone) => {
+                    let released = self.model.ask(without_tombstone(cancel)).await;
+                    vec![released.map(|_| Response::Cancel(()))]
+                }
+                Request::Poll(poll) => vec![self.poll_one(poll).await.map(Response::Poll)],
+                Request::Decide(_) if self.has(Breach::ChargedAgain) => {
+                    self.model.send(&under_another_id(part), end).await
+                }
+                _ => self.model.send(part, end).await,
+            });
         }
         answers
     }
 
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        self.model.renew(batch).await
-    }
-
-    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        let mut answers = Vec::new();
-        for release in batch {
-            answers.push(self.release_one(release).await);
-        }
-        answers
-    }
-
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        if !self.has(Breach::NoTombstone) {
-            return self.model.cancel(batch).await;
-        }
-        let release = |Cancel { object, ticket, .. }: &Cancel| Release {
-            object: object.clone(),
-            ticket: *ticket,
-            ending: Ending::Abandoned,
-            tombstone: None,
-            call: None,
-        };
-        let releases: Vec<_> = batch.iter().map(release).collect();
-        self.model.release(&releases).await.into_iter().map(|answer| answer.map(drop)).collect()
-    }
-
-    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        let mut answers = self.model.poll(batch).await;
-        let asked = self.asked.lock().expect("no panic");
-        for polled in answers.iter_mut().flatten() {
-            polled.ready.retain(|ticket| asked.contains(ticket) && !self.has(Breach::SilentPoll));
-        }
-        answers
-    }
-
-    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
-        self.model.attach(attach).await
-    }
-
-    async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        self.model.inspect(object).await
-    }
-
-    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
-        self.model.resize(object, limit).await
-    }
-
-    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
-        self.model.force(object, force).await
-    }
-
-    async fn ping(&self) -> Result<()> {
-        self.model.ping().await
+    fn request_timeout(&self) -> Duration {
+        self.model.request_timeout()
     }
 }
 
-#[async_trait]
-impl GroupSteps for Client {
-    fn lane(&self, object: &Object) -> usize {
-        GroupSteps::lane(self.model.as_ref(), object)
-    }
-
-    async fn look(&self, batch: &[Look]) -> Answers<Looked> {
-        self.model.look(batch).await
-    }
-
-    async fn split(&self, split: &Split) -> Result<bool> {
-        self.model.split(split).await
-    }
-}
-
-#[async_trait]
-impl LimitSteps for Client {
-    fn lane(&self, object: &Object) -> usize {
-        LimitSteps::lane(self.model.as_ref(), object)
-    }
-
-    async fn decide(&self, request: RequestId, calls: &[Decide]) -> Answers<Limited> {
-        let another = RequestId { sequence: Ticket::random(), number: 1 };
-        let request = if self.has(Breach::ChargedAgain) { another } else { request };
-        self.model.decide(request, calls).await
-    }
-
-    async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
-        self.model.refund(batch).await
-    }
-
-    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
-        self.model.set_quota(object, quota).await
-    }
-
-    async fn reset(&self, object: &Object) -> Result<()> {
-        self.model.reset(object).await
-    }
+/// Returns the calls of a limiter as another batch.
+fn under_another_id(calls: &[Request]) -> Vec<Request> {
+    let id = RequestId { sequence: Ticket::random(), number: 1 };
+    let calls = calls.iter().filter_map(Decide::of);
+    calls.map(|call| Decide { id, ..call.clone() }.into()).collect()
 }

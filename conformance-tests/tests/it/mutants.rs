@@ -8,7 +8,7 @@ use stanchion_conformance::faulty::{self, Faults};
 use stanchion_conformance::suite::{Verdict, find, verdict};
 use stanchion_conformance::{CASES, Harness};
 use stanchion_core::engine::{Background, Engine, EngineSteps, StepsWrap};
-use stanchion_core::spi::{GroupSteps, LimitSteps, PermitSteps, Steps};
+use stanchion_core::spi::Steps;
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
@@ -73,10 +73,7 @@ impl MutantModel {
 
     fn process(&self, wrap: Option<&StepsWrap>) -> Arc<dyn Store> {
         let client = Arc::new(Client::new(&self.model, self.breach));
-        let permits = Arc::clone(&client) as Arc<dyn PermitSteps>;
-        let mut steps = Steps::new(permits, Duration::from_secs(2));
-        steps.groups = Some(Arc::clone(&client) as Arc<dyn GroupSteps>);
-        steps.limits = Some(client as Arc<dyn LimitSteps>);
+        let steps: Arc<dyn Steps> = client;
         let own = Background { wake: Some(self.model.wakes()), ..Background::new(steps.clone()) };
         let mut capabilities = Capabilities::full("model", MutexMode::Lease);
         capabilities.bloom_filters = false;

@@ -112,7 +112,7 @@ impl Process {
         let lease = Ttl::new(ttl).unwrap();
         let (steps, chore, _) =
             super::sessions(&context, (&callers, &own), places, &connector(server), lease);
-        let [callers_steps, own_steps] = steps.map(|steps| Steps::new(Arc::new(steps), request_timeout));
+        let [callers_steps, own_steps] = steps.map(|steps| Arc::new(steps) as Arc<dyn Steps>);
         let processes = vec![context.process, places];
         let wake =
             PostgresWake::new(&Listener::new(Some(connector(server))), processes, Arc::clone(&context.hints));
@@ -120,7 +120,7 @@ impl Process {
         let own = Background { chores: vec![Arc::new(chore)], wake: Some(Arc::new(wake)), ..background };
         let mut capabilities = Capabilities::full("postgres", MutexMode::Session);
         capabilities.detach = false;
-        let pool = Arc::clone(callers.link());
+        let pool = Arc::clone(callers.pool());
         Self { engine: Engine::start(capabilities, callers_steps, own).unwrap(), context, pool, ttl }
     }
 

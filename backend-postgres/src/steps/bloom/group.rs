@@ -187,7 +187,7 @@ mod tests {
     use std::time::Duration;
 
     use stanchion_core::bloom::Shape;
-    use stanchion_core::spi::Object;
+    use stanchion_core::spi::{Object, RequestId};
     use stanchion_core::{Kind, Name};
 
     use super::*;
@@ -207,7 +207,7 @@ mod tests {
         };
         asks.iter()
             .zip(1_u128..)
-            .map(|((kind, bits), at)| Probe { of: of(at), ask: ask(*kind, bits) })
+            .map(|((kind, bits), at)| Probe { id: RequestId::NONE, of: of(at), items: ask(*kind, bits) })
             .collect()
     }
 

@@ -37,9 +37,7 @@ impl Steps for RecordingSteps {
 
     async fn send(&self, batch: &[Request], _: Instant) -> Answers<Response> {
         let names = batch.iter().filter_map(Request::object).map(|object| object.name.to_string()).collect();
-        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        batches.push((batch[0].kind(), names));
-        drop(batches);
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).push((batch[0].kind(), names));
         // Lets the other part run in between.
         tokio::task::yield_now().await;
         let answer = |(epoch, request): (u64, &Request)| match request {

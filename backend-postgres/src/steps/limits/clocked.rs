@@ -43,8 +43,8 @@ impl Clocked {
             retention: Retention { tokens: hour, state: hour },
             hints: Arc::default(),
         };
-        let link = Pool::new(options, 16, Duration::from_secs(60));
-        let steps = PostgresSteps::new(Arc::new(context), Arc::new(link));
+        let pool = Pool::new(options, 16, Duration::from_secs(60));
+        let steps = PostgresSteps::new(Arc::new(context), Arc::new(pool));
         let clocked = Self { steps, schema, raw: Mutex::new(raw) };
         clocked
             .run(
@@ -78,7 +78,7 @@ impl Clocked {
         let mut arguments = PgArguments::default();
         arguments.add("n").and_then(|()| arguments.add(100_i32)).unwrap();
         let rows =
-            self.steps.link.rows(&place.statement("SELECT stanchion.sweep_limits($1, $2)"), arguments).await;
+            self.steps.pool.rows(&place.statement("SELECT stanchion.sweep_limits($1, $2)"), arguments).await;
         rows.unwrap()[0].get(0)
     }
 

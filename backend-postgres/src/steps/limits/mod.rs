@@ -120,7 +120,7 @@ impl PostgresSteps {
             let detail = format!("the request could not be encoded: {error}");
             return Err(Error::new(ErrorKind::Unavailable, detail));
         }
-        self.link.rows_of_call(&self.context.schema.statement(sql), arguments, end).await
+        self.pool.rows_of_call(&self.context.schema.statement(sql), arguments, end).await
     }
 }
 

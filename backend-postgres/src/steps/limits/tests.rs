@@ -27,17 +27,17 @@ fn reserving(id: u128, cost: u64) -> LimitAsk {
 }
 
 #[tokio::test]
-async fn l5_answers_of_old_lanes_go() {
+async fn l5_answers_of_old_sequences_go() {
     let server = Clocked::new().await;
     let (rig, terms) = (Rig::new(&server), ten_a_second(1_000));
     let calls = [rig.call(terms, take(1))];
-    for lane in 0..100_u64 {
-        rig.at(HOUR + lane * 10 * SECOND).await;
-        all(rig.steps.decide(RequestId { lane: Ticket::random(), number: 3 }, &calls).await);
+    for sequence in 0..100_u64 {
+        rig.at(HOUR + sequence * 10 * SECOND).await;
+        all(rig.steps.decide(RequestId { sequence: Ticket::random(), number: 3 }, &calls).await);
     }
-    let [limiters, _, lanes] = server.rows().await;
+    let [limiters, _, sequences] = server.rows().await;
     // The answers of the last 60 s, and as many more before the next sweep of old answers.
-    assert!(limiters == 1 && (7..=30).contains(&lanes), "{lanes}");
+    assert!(limiters == 1 && (7..=30).contains(&sequences), "{sequences}");
 }
 
 #[tokio::test]

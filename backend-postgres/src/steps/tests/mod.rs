@@ -164,7 +164,7 @@ impl Fixture {
         let (request_timeout, lock_wait) = (Duration::from_secs(20), Duration::from_millis(4_999));
         let settings = SessionSettings { lock_wait, ..SessionSettings::new(request_timeout) };
         let connector = Connector::from(options).with(settings);
-        let link = || Arc::new(Pool::new(connector.clone(), 2, Duration::from_secs(5)));
+        let pool = || Arc::new(Pool::new(connector.clone(), 2, Duration::from_secs(5)));
         let context = Arc::new(Context {
             schema: self.schema.clone(),
             namespace: self.namespace.as_str().into(),
@@ -174,7 +174,7 @@ impl Fixture {
         });
         let mut listener = PgListener::connect(&self.url).await.expect("a connection");
         listener.listen(&format!("stanchion_{process}")).await.expect("a channel");
-        let steps = || Arc::new(PostgresSteps::new(Arc::clone(&context), link()));
+        let steps = || Arc::new(PostgresSteps::new(Arc::clone(&context), pool()));
         let wake = Wake(Mutex::new(listener), Arc::clone(&context.hints));
         Process::new(steps(), steps(), Arc::new(wake))
     }

@@ -200,11 +200,12 @@ async fn c30_a_session_of_the_store_compiles_no_statement() {
     let fixture = Fixture::shared();
     fixture.make_schema().await;
     let builder = crate::PostgresBuilder::new(&fixture.url).unwrap().schema(fixture.schema.name());
-    let steps = builder.steps().await.unwrap();
+    let (opened, view) = builder.open(None).await.unwrap();
+    let steps = opened.steps(&view.context);
     let setting =
         fixture.schema.statement("SELECT current_setting('enable_seqscan'), current_setting('jit')");
-    for link in [steps.callers.link(), steps.own.link()] {
-        let rows = link.rows(&setting, sqlx::postgres::PgArguments::default()).await.unwrap();
+    for pool in steps.iter().map(|steps| steps.pool()) {
+        let rows = pool.rows(&setting, sqlx::postgres::PgArguments::default()).await.unwrap();
         assert_eq!((rows[0].get::<&str, _>(0), rows[0].get::<&str, _>(1)), ("off", "off"));
     }
 }

@@ -102,8 +102,7 @@ pub(crate) async fn connected(client: &redis::Client) -> MultiplexedConnection {
 
 /// Makes a process with these steps.
 pub(crate) fn driven(steps: StepsOfStore) -> Process {
-    let listing = Arc::clone(&steps.callers);
-    Process::new(steps.callers, steps.own, steps.wake).with_listing(listing)
+    Process::new(steps.callers, steps.own, steps.wake)
 }
 
 /// Returns the answer to a request with this time limit, and how long it took by the stopwatch. If

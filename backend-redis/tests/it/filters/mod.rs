@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
+use stanchion_conformance::steps::StepCalls;
 use std::sync::Arc;
 use std::time::Duration;
 

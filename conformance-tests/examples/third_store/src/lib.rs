@@ -6,7 +6,7 @@
 //! | file | what is in it | in your store |
 //! | --- | --- | --- |
 //! | `store.rs` | the store: an engine over the steps | the same, with a URL and a connection |
-//! | `steps.rs` | one method for each step: lock, read the clock, go through the batch | one request for each step |
+//! | `steps.rs` | one method for all requests: lock, read the clock, go through the batch | your requests to the server |
 //! | `record.rs` | what each step does to a name | your scripts, functions or transactions |
 //! | `queue.rs` | the waiters, and which of them may be granted | the same |
 //! | `liveness.rs` | which waiting processes are still live | the same |

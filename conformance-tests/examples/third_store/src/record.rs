@@ -156,7 +156,7 @@ impl Record {
     }
 
     /// Returns the stored limit, unless the name was idle for longer than limits are kept (C25).
-    fn limit_at(&self, at: &Moment<'_>) -> Option<u32> {
+    pub(crate) fn limit_at(&self, at: &Moment<'_>) -> Option<u32> {
         let in_use = !self.holds.is_empty() || !self.queue.is_empty();
         self.limit.filter(|_| {
             in_use || at.now < self.idle_since.saturating_add(at.client.retention.limits_micros())

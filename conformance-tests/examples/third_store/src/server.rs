@@ -9,7 +9,7 @@ use stanchion_core::spi::{Object, ProcessId};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 use crate::client::Client;
 use crate::liveness::Liveness;
@@ -55,7 +55,7 @@ impl Server {
 
     /// Removes expired state (C25).
     pub(crate) async fn sweep(&self, client: Client) -> Result<()> {
-        let mut step = self.enter(client, client.request_timeout).await?;
+        let mut step = self.enter(client, now() + client.request_timeout).await?;
         let now = step.now;
         let State { records, liveness, mailboxes } = &mut *step.state;
         for record in records.values_mut() {
@@ -78,10 +78,10 @@ impl Server {
     /// for the lock has ended when the step decides. Called once for a whole step.
     ///
     /// # Errors
-    /// `Unavailable` after the time limit: then certainly nothing was done.
-    pub(crate) async fn enter(&self, client: Client, limit: Duration) -> Result<StepInProgress<'_>> {
+    /// `Unavailable` at `end`: then certainly nothing was done.
+    pub(crate) async fn enter(&self, client: Client, end: Instant) -> Result<StepInProgress<'_>> {
         let late = |_| Error::new(ErrorKind::Unavailable, "the server is busy");
-        let mut state = timeout(limit, self.state.lock()).await.map_err(late)?;
+        let mut state = timeout_at(end, self.state.lock()).await.map_err(late)?;
         let now = self.origin_micros + micros(self.origin.elapsed());
         state.liveness.begin(now);
         Ok(StepInProgress { state, now, client, touched: HashSet::new() })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::{Background, Engine, StepsWrap};
-use stanchion_core::spi::{PermitSteps, Steps, WakeSource};
+use stanchion_core::spi::{Steps, WakeSource};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
@@ -18,7 +18,7 @@ use crate::wake::{Mailbox, Sweep};
 
 impl Client {
     /// Returns the steps of this process and its source of wake-ups, for tests without an engine.
-    pub async fn steps(self, server: &Arc<Server>) -> (Arc<dyn PermitSteps>, Arc<dyn WakeSource>) {
+    pub async fn steps(self, server: &Arc<Server>) -> (Arc<dyn Steps>, Arc<dyn WakeSource>) {
         let mailbox = tokio::sync::Mutex::new(server.mailbox(self.process).await);
         let steps = ThirdSteps { server: Arc::clone(server), client: self };
         (Arc::new(steps), Arc::new(Mailbox(mailbox)))
@@ -37,9 +37,8 @@ impl Client {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn connect_wrapped(self, server: &Arc<Server>, wrap: Option<&StepsWrap>) -> Result<ThirdStore> {
-        let (permits, wake) = self.steps(server).await;
         // A networked store gives the engine steps with their own connection: see `Background`.
-        let steps = Steps::new(permits, self.request_timeout);
+        let (steps, wake) = self.steps(server).await;
         let sweep = Sweep(ThirdSteps { server: Arc::clone(server), client: self });
         let own =
             Background { wake: Some(wake), chores: vec![Arc::new(sweep)], ..Background::new(steps.clone()) };
@@ -77,7 +76,7 @@ impl Store for ThirdStore {
         self.engine.semaphore(name, options)
     }
 
-    /// Returns `Unsupported`: the engine has no steps for wait groups.
+    /// Returns `Unsupported`: the steps know no wait groups.
     fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
         self.engine.wait_group(name, options)
     }

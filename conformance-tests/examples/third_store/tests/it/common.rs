@@ -13,7 +13,7 @@ use stanchion_conformance::gaps::cannot_show;
 use stanchion_conformance::steps::{Outages, Process, StepHarness};
 use stanchion_core::Store;
 use stanchion_core::engine::StepsWrap;
-use stanchion_core::spi::{Object, Steps};
+use stanchion_core::spi::Object;
 use third_store::{Client, Mistake, Retention, Server};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -45,8 +45,7 @@ impl Fixture {
     }
 
     async fn driven(&self, client: Client) -> Process {
-        let (permits, wake) = client.steps(&self.server).await;
-        let steps = Steps::new(permits, client.request_timeout);
+        let (steps, wake) = client.steps(&self.server).await;
         Process::of(steps.clone(), steps, Some(wake))
     }
 
