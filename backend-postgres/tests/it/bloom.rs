@@ -16,7 +16,7 @@ use crate::filters::{Filter, all, large, says, small};
 use stanchion_conformance::support::pause;
 use stanchion_core::Ticket;
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::spi::{CHUNK_BYTES, ChunkRead, FilterState, Merged, Probed, Steps, Surveyed};
+use stanchion_core::spi::{CHUNK_BYTES, ChunkRead, FilterState, Merged, Probed, Surveyed};
 use stanchion_testbed::servers::PostgresServer;
 use tokio::task::JoinSet;
 

@@ -16,7 +16,6 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::{eventually, on_another_runtime, unique, within};
-use stanchion_core::spi::Steps;
 use stanchion_core::{ErrorKind, MutexMode, MutexOptions, SemaphoreOptions, Store};
 use stanchion_postgres::{PostgresBuilder, PostgresStore, schema_sql};
 use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};

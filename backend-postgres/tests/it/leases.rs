@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::common::{lease, server};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use stanchion_conformance::support::{CANCELLED, eventually, spawn, stays_pending, within};
-use stanchion_core::spi::{Cancel, Object, Steps};
+use stanchion_core::spi::{Cancel, Object};
 use stanchion_core::{ErrorKind, Kind, MutexOptions, Name, Store, Ticket, Ttl};
 use stanchion_testbed::servers::PostgresServer;
 use tokio::time::sleep;

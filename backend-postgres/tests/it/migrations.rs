@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crate::common::{lease, refused, server};
 use stanchion_core::ErrorKind;
-use stanchion_core::spi::Steps;
 use stanchion_postgres::schema_sql;
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 

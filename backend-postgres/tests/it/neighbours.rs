@@ -15,7 +15,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{POLL_FLOOR, definite, eventually, pause, spawn, within};
-use stanchion_core::spi::{Acquired, Decide, LimitAsk, Limited, Object, ParameterCheck, RequestId, Steps};
+use stanchion_core::spi::{Acquired, Decide, LimitAsk, Limited, Object, ParameterCheck, RequestId};
 use stanchion_core::{
     ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Name, Quota, Result, Store, Ticket,
 };

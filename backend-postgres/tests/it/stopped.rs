@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::{lease, server};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
-use stanchion_core::spi::{Acquire, Acquired, Object, ParameterCheck, Purpose, Steps};
+use stanchion_core::spi::{Acquire, Acquired, Object, ParameterCheck, Purpose};
 use stanchion_core::{ErrorKind, Kind, Name, Result, Ticket, Ttl};
 use stanchion_testbed::faults::{Action, Proxy, Then, When};
 use stanchion_testbed::servers::PgBouncer;

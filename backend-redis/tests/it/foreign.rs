@@ -2,9 +2,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
 
-use stanchion_conformance::steps::StepCalls;
 use crate::common::*;
 use redis::aio::MultiplexedConnection;
+use stanchion_conformance::steps::StepCalls;
 use stanchion_core::spi::{Ending, Kept};
 use stanchion_core::{ErrorKind, Ticket};
 

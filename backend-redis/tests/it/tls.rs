@@ -8,8 +8,8 @@
 )]
 #![cfg(feature = "tls")]
 
-use stanchion_conformance::steps::StepCalls;
 use crate::common::*;
+use stanchion_conformance::steps::StepCalls;
 use stanchion_core::ErrorKind;
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisSentinel, RedisServer};

@@ -102,14 +102,12 @@ async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
     let request = ask(&mutex("m"));
     let token = granted(&process, &request).await;
     server.pause().unwrap();
-    let answer =
-        stanchion_core::spi::StepsExt::ask(process.callers.as_ref(), request.clone());
+    let answer = stanchion_core::spi::StepsExt::ask(process.callers.as_ref(), request.clone());
     assert_eq!(answer.await.unwrap_err().kind(), ErrorKind::Unknown);
     server.restart().unwrap();
     let watch = Stopwatch::start();
     loop {
-        let answer =
-            stanchion_core::spi::StepsExt::ask(process.callers.as_ref(), request.clone());
+        let answer = stanchion_core::spi::StepsExt::ask(process.callers.as_ref(), request.clone());
         match answer.await {
             Ok(answer) => {
                 let expected = stanchion_core::spi::Acquired::Granted { token, limit: 1, epoch: 0 };

@@ -36,7 +36,7 @@ pub(crate) enum Breach {
 /// The steps of one process.
 #[derive(Debug)]
 pub(crate) struct Client {
-    model: Arc<Model>,
+    model: Arc<dyn Steps>,
     breach: Option<Breach>,
     asked: Mutex<HashSet<Ticket>>,
     granted: Mutex<HashMap<Ticket, Acquired>>,
@@ -46,7 +46,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(model: &Arc<Model>, breach: Option<Breach>) -> Self {
         Self {
-            model: Arc::clone(model),
+            model: model.steps(Duration::from_secs(2)),
             breach,
             asked: Mutex::default(),
             granted: Mutex::default(),

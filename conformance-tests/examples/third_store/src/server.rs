@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, now, wall_micros};
 use stanchion_core::spi::{Object, ProcessId};
