@@ -1,12 +1,14 @@
 -- acquire: grants, queues or refuses, first come, first served among the live.
 --
--- ARGV     for each entry: ticket, weight, lease, limit, check (`r` refuse, `a` adopt or follow, `p` replace),
+-- ARGV     for each entry: ticket, weight, lease, limit, check (`r` refuse, `a` adopt or follow,
+-- `p` replace),
 --          queue (`1` or `0`), max_waiters (or empty), label (a space and the text, or empty)
 -- Returns  {0, token, limit} granted, of a wait group {0, token, limit, epoch}
 --          {1, limit, epoch} waiting, 0 if not queued   {2} cancelled before
 --          {3, stored} limits differ   {4, limit} too large  {5} the queue is at its bound
 -- Complexity  O(log E); with a queue O(log Q + waiters passed over).
--- Retry    the ticket names the acquisition: one that holds gets its lease anew and the same token, one that queues
+-- Retry    the ticket names the acquisition: one that holds gets its lease anew and the same token,
+-- one that queues
 --          keeps its place.
 
 -- Whether no live waiter stands in front. Those that can never be served do not count.
@@ -21,7 +23,8 @@ local function in_front(o)
   return front
 end
 
--- Whether the queue is at its bound. The silent do not count; all of them are put aside at most once a second.
+-- Whether the queue is at its bound. The silent do not count; all of them are put aside at most
+-- once a second.
 local function full(o, bound)
   if not bound or o.n < bound then return false end
   if math.abs(now - o.swept) >= SWEEP then

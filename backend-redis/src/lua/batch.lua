@@ -6,7 +6,8 @@ local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'string', 'zset', shor
 local function entry(k)
   local o = { h = KEYS[k + 1], e = KEYS[k + 2], q = KEYS[k + 3], live = KEYS[k + 4], grace = KEYS[k + 5],
               mark = KEYS[k + 6], asking = PROCESS, set = {}, lease = 0, stay = STATE }
-  -- All keys of an entry have one prefix. Key 4 is that prefix and `live`; in H the kind follows the prefix.
+  -- All keys of an entry have one prefix. Key 4 is that prefix and `live`; in H the kind follows
+  -- the prefix.
   local kind = string.sub(o.h, #o.live - 3, #o.live - 3)
   if kind == 'm' then
     o.mutex, o.stay = true, math.min(STATE, MARGIN)
@@ -18,8 +19,9 @@ local function entry(k)
   return o, o.v and 7 or 6
 end
 
--- Runs the step for each entry, with `width` arguments each. Afterwards it wakes waiters, once for each object. With
--- `frees`, for a step that frees or keeps what is there, the step is not refused for want of memory.
+-- Runs the step for each entry, with `width` arguments each. Afterwards it wakes waiters, once for
+-- each object. With `frees`, for a step that frees or keeps what is there, the step is not refused
+-- for want of memory.
 local function run(width, step, frees)
   local answers, waking = {}, {}
   local function one(o, at)
@@ -33,7 +35,8 @@ local function run(width, step, frees)
     local o, keys = entry(k)
     local ok, answer = pcall(one, o, at)
     if not ok and frees and string.find(words(answer), 'OOM ', 1, true) then
-      -- That was the first write of the script. After a write that cannot need memory, the server lets any other pass.
+      -- That was the first write of the script. After a write that cannot need memory, the server
+      -- lets any other pass.
       redis.pcall('ZREM', o.e, '')
       o = entry(k)
       ok, answer = pcall(one, o, at)

@@ -1,12 +1,12 @@
--- bloom_begin: begins pages that an insert will need, so that no single call of a script makes very many.
+-- bloom_begin: begins pages that an insert will need, so that no single call of a script makes very
+-- many.
 --
--- It does nothing if the insert would be refused: the insert itself will say why. Nor does it if the insert was answered
--- already: a late copy makes no filter.
+-- It does nothing if the insert would be refused: the insert itself will say why. Nor does it if
+-- the insert was answered already: a late copy makes no filter.
 --
--- ARGV     behind the first two: lane, number of the request, generation and end that are known, a fresh generation, terms
--- Returns  {}
--- Complexity  O(bytes of the pages).
--- Retry    begins the pages that are left.
+-- ARGV     behind the first two: lane, number of the request, generation and end that are known, a
+-- fresh generation, terms Returns  {} Complexity  O(bytes of the pages). Retry    begins the pages
+-- that are left.
 
 return run(0, function(o, at, list)
   load(o, 'a' .. ARGV[at])

@@ -1,12 +1,13 @@
--- bloom_clear: empties a filter. Its generation stays for a while, so that a process that knows it does not take the clear
--- for a loss.
+-- bloom_clear: empties a filter. Its generation stays for a while, so that a process that knows it
+-- does not take the clear for a loss.
 --
--- All of its pages expire a second later: the server deletes them in its own time, also if the caller is gone.
+-- All of its pages expire a second later: the server deletes them in its own time, also if the
+-- caller is gone.
 --
 -- ARGV     behind the first two: how long the record stays, in ms
--- Returns  {1, generation, ends}   {}  there is none   {0, pages} nothing done: the number of pages of the filter
--- Complexity  O(pages of the filter).
--- Retry    finds the filter cleared and gives the same answer.
+-- Returns  {1, generation, ends}   {}  there is none   {0, pages} nothing done: the number of pages
+-- of the filter Complexity  O(pages of the filter). Retry    finds the filter cleared and gives the
+-- same answer.
 
 return run(0, function(o, at, list)
   load(o, 'a')

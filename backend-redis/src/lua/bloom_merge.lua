@@ -1,7 +1,9 @@
--- bloom_merge: sets the bits that are set in a piece of one page. Without a page it only creates the filter's record.
+-- bloom_merge: sets the bits that are set in a piece of one page. Without a page it only creates
+-- the filter's record.
 --
 -- KEYS     last: `bt:NAME`, a temporary key for the piece, for BITOP
--- ARGV     3 known generation   4 known end   5 a fresh generation   6 terms   7 number of the first byte in the page
+-- ARGV     3 known generation   4 known end   5 a fresh generation   6 terms   7 number of the
+-- first byte in the page
 --          8 bytes
 -- Returns  {0, generation, ends}   {1, terms} the terms in force, which differ   {2} lost
 -- Complexity  O(bytes of the page).

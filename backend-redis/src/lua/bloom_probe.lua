@@ -1,26 +1,30 @@
 -- bloom_probe: inserts and looks items up, in order.
 --
--- Calls in a row of the same kind, with the same known record and terms, are one group. The bits of a group are read and
--- set page by page. Within a page they stand in the order of their items, so that of two equal items the second finds
--- every bit set.
+-- Calls in a row of the same kind, with the same known record and terms, are one group. The bits of
+-- a group are read and set page by page. Within a page they stand in the order of their items, so
+-- that of two equal items the second finds every bit set.
 --
--- ARGV     3 lane   4 number of the request   5 maximum number of pages it may create   6 number of groups
---          then for each group: `i` insert or `c` contains, known generation, known end, a fresh generation, terms, number of
---          items of each call, number of parts
---          then for each part: index of its page in KEYS, then for each bit two numbers of 3 bytes: its offset in the
+-- ARGV     3 lane   4 number of the request   5 maximum number of pages it may create   6 number of
+-- groups
+--          then for each group: `i` insert or `c` contains, known generation, known end, a fresh
+--          generation, terms, number of items of each call, number of parts then for each part:
+--          index of its page in KEYS, then for each bit two numbers of 3 bytes: its offset in the
 --          page, and the index of its item, from 0
--- Returns  {1, answer}   {0} a later request of the lane was answered before   {2} nothing done: too many pages to begin
+-- Returns  {1, answer}   {0} a later request of the lane was answered before   {2} nothing done:
+-- too many pages to begin
 --          The answer, also kept as `a<lane>`: "number time", then, each after a `;`, for each call
---          "t BITS"  a 1 for each item that is new or contained    "e" no filter   "E" a cleared one
---          "m TERMS" the terms in force, which differ              "l" lost
---          and "g GENERATION ENDS" before a `t` or `E` if the record is another than before.
--- Complexity  O(bits + pages). New lanes O(1) on average, each of them O(pages of the filter) at worst.
--- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first time. The answer to a
+--          "t BITS"  a 1 for each item that is new or contained    "e" no filter   "E" a cleared
+--          one "m TERMS" the terms in force, which differ              "l" lost and "g GENERATION
+--          ENDS" before a `t` or `E` if the record is another than before.
+-- Complexity  O(bits + pages). New lanes O(1) on average, each of them O(pages of the filter) at
+-- worst. Retry    the lane and number name the request: for 60 s a retry gets the answer of the
+-- first time. The answer to a
 --          request that sets no bit is not kept, and a retry of it runs again.
 
 -- Maximum number of bits in one call of a command. More of them are not faster.
 local BITS = 250
--- The arguments of that call, made as far as they are needed: four for each bit to set, three for each to get.
+-- The arguments of that call, made as far as they are needed: four for each bit to set, three for
+-- each to get.
 local SETS, GETS = { verb = 'SET', value = '1', width = 4 }, { verb = 'GET', width = 3 }
 
 local function set(key, bits)
@@ -71,7 +75,8 @@ local function insert(o, parts, marked)
   for _, part in ipairs(parts) do
     o.set = o.set + visit(set, SETS, part.page, part.data, marked)
   end
-  -- Once more: if the end of the filter passed meanwhile, the server removed the page, and setting a bit made it anew.
+  -- Once more: if the end of the filter passed meanwhile, the server removed the page, and setting
+  -- a bit made it anew.
   for _, page in ipairs(fresh) do expire(o, page.key) end
   o.noted = true
 end
@@ -131,7 +136,8 @@ local function answer(o, group, answers)
   end
 end
 
--- Reads the groups whose arguments begin at `at`. Returns them, and how many of the pages they insert into are not begun.
+-- Reads the groups whose arguments begin at `at`. Returns them, and how many of the pages they
+-- insert into are not begun.
 local function groups(o, at, count)
   local all, new, seen = {}, 0, {}
   for i = 1, count do

@@ -2,22 +2,27 @@
 --
 -- KEYS     for each filter, all of one hash tag `{namespace/stripe}`:
 --          1 H `b:NAME`   hash: the filter, its pages, and the last answers
---          2.. `bPAGE:NAME`  strings: the pages that the step is about. A page has PAGE bits, the last one as many as are
---          left; bit 0 is the highest of the first byte.
--- ARGV     for each filter: how many arguments it has, the numbers of its pages, then the arguments of the step. Packed
---          numbers have 3 bytes each. A record that the caller knows is its generation and end, or '' and 0.
--- Returns  an array with an array for each filter. The answer for a filter one of whose keys holds a foreign type is
+--          2.. `bPAGE:NAME`  strings: the pages that the step is about. A page has PAGE bits, the
+--          last one as many as are left; bit 0 is the highest of the first byte.
+-- ARGV     for each filter: how many arguments it has, the numbers of its pages, then the arguments
+-- of the step. Packed
+--          numbers have 3 bytes each. A record that the caller knows is its generation and end, or
+--          '' and 0.
+-- Returns  an array with an array for each filter. The answer for a filter one of whose keys holds
+-- a foreign type is
 --          {-1, key, type}; nothing of that filter was changed.
 --
--- H fields: `f` the filter: "generation ends set lanes sweep terms", where `ends` is when all of it expires, in ms, 0 for
--- never, `set` how many bits are set, `lanes` how many fields `a` there are and `sweep` how many there may be before the
--- old ones are removed; terms are "bits hashes capacity rate ttl", the rate as hex of the bits of a double, the time to
--- live in ms, 0 for none, or "-" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a
--- lane, as in the step `bloom_probe`. Answers outlive the filter: H expires 60 s after it, and a clear leaves them there.
+-- H fields: `f` the filter: "generation ends set lanes sweep terms", where `ends` is when all of it
+-- expires, in ms, 0 for never, `set` how many bits are set, `lanes` how many fields `a` there are
+-- and `sweep` how many there may be before the old ones are removed; terms are "bits hashes
+-- capacity rate ttl", the rate as hex of the bits of a double, the time to live in ms, 0 for none,
+-- or "-" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a
+-- lane, as in the step `bloom_probe`. Answers outlive the filter: H expires 60 s after it, and a
+-- clear leaves them there.
 --
--- A page belongs to the filter if H has a field for it. Any other value under its key was left by a filter that was
--- cleared or lost, and is deleted before the page is begun. A page that belongs to the filter and is not there was lost.
--- Times are microseconds of this server's clock, read once.
+-- A page belongs to the filter if H has a field for it. Any other value under its key was left by a
+-- filter that was cleared or lost, and is deleted before the page is begun. A page that belongs to
+-- the filter and is not there was lost. Times are microseconds of this server's clock, read once.
 
 local call, floor, min, max = redis.call, math.floor, math.min, math.max
 local PAGE, CHUNK = 8388608, 1000
@@ -39,7 +44,8 @@ local function agree(o, terms)
   o.bits = tonumber(string.match(terms, '^%d+'))
 end
 
--- Reads the record, and the last answer to a lane. Past the end of the filter only the answers count.
+-- Reads the record, and the last answer to a lane. Past the end of the filter only the answers
+-- count.
 local function load(o, lane)
   local r = call('HMGET', o.h, 'f', lane)
   local generation, ends, set, lanes, sweep, terms =
@@ -75,7 +81,8 @@ local function size(o, number)
   return min(PAGE, o.bits - number * PAGE) / 8
 end
 
--- Reads the pages, their fields in H and their keys. It runs first of all, so that a foreign type stops the step here.
+-- Reads the pages, their fields in H and their keys. It runs first of all, so that a foreign type
+-- stops the step here.
 local function look(o, list)
   for first = 1, #list, CHUNK do
     local last, fields = min(first + CHUNK - 1, #list), {}
@@ -100,12 +107,12 @@ local function is_due(answer)
   return answered and answered >= now - ANSWERS
 end
 
--- Deletes the record with its fields of pages. The answers that are due are written with the next record, except that of
--- the lane at hand, which gets a new one.
+-- Deletes the record with its fields of pages. The answers that are due are written with the next
+-- record, except that of the lane at hand, which gets a new one.
 local function renew(o, fields)
   local all = call('HGETALL', o.h)
-  -- A user without the right to write the record must not delete it. Where memory is short, a script that has removed
-  -- something, if only a field that does not exist, may go on and write.
+  -- A user without the right to write the record must not delete it. Where memory is short, a
+  -- script that has removed something, if only a field that does not exist, may go on and write.
   call('HDEL', o.h, 'a')
   call('HSET', o.h, 'f', o.written)
   call('DEL', o.h)
@@ -129,8 +136,9 @@ local function save(o, fields)
   o.kept = true
 end
 
--- Begins the pages that the filter does not have yet, with zeros, and notes them in the record after that: a page that the
--- server refuses to make does not count as lost. Returns the pages that it began.
+-- Begins the pages that the filter does not have yet, with zeros, and notes them in the record
+-- after that: a page that the server refuses to make does not count as lost. Returns the pages that
+-- it began.
 local function found(o, pages)
   local fields, fresh = {}, {}
   for _, page in ipairs(pages) do

@@ -1,9 +1,8 @@
 -- bloom_survey: reads the record of a filter.
 --
 -- ARGV     behind the first two: generation and end that are known
--- Returns  {0, generation, ends, bits that are set, terms}   {1} no filter   {1, generation, ends} a cleared one  {2} lost
--- Complexity  O(1).
--- Retry    asks again.
+-- Returns  {0, generation, ends, bits that are set, terms}   {1} no filter   {1, generation, ends}
+-- a cleared one  {2} lost Complexity  O(1). Retry    asks again.
 
 return run(0, function(o, at)
   load(o, 'a')

@@ -1,7 +1,8 @@
 -- cancel: withdraws acquisitions, whatever their state is.
 --
--- It ends a hold, gives up a place in the queue, and leaves a tombstone in every case: a copy of the acquire that a retry
--- overtook may still be under way. A cancelled member of a wait group is not counted as a member.
+-- It ends a hold, gives up a place in the queue, and leaves a tombstone in every case: a copy of
+-- the acquire that a retry overtook may still be under way. A cancelled member of a wait group is
+-- not counted as a member.
 --
 -- ARGV     for each entry: ticket, lease of the tombstone
 -- Returns  {} for each entry

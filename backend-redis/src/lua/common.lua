@@ -1,6 +1,7 @@
 -- Shared by the steps of all kinds: put in front of what the steps of one kind share.
 
--- Returns an integer as text. `%d` takes half the time of `%.0f`, and is exact on a server of 64 bits.
+-- Returns an integer as text. `%d` takes half the time of `%.0f`, and is exact on a server of 64
+-- bits.
 local function int(number)
   return string.format('%d', number)
 end
@@ -9,11 +10,12 @@ local function words(cause)
   return type(cause) == 'table' and cause.err or tostring(cause)
 end
 
--- Makes the answer of a step that failed for `cause`. If one of the `count` keys behind `k` is not of its type in `kinds`,
--- that is the answer to the entry; with `kinds.short`, the first key may be a string of ours, and is named last. Otherwise
--- the second result is an error in place of the whole batch: the cause with its code in front, whichever way this version of
--- the server hands it to `pcall`. Such refusals come at the first write of a script, so that no earlier entry has changed
--- anything either.
+-- Makes the answer of a step that failed for `cause`. If one of the `count` keys behind `k` is not
+-- of its type in `kinds`, that is the answer to the entry; with `kinds.short`, the first key may be
+-- a string of ours, and is named last. Otherwise the second result is an error in place of the
+-- whole batch: the cause with its code in front, whichever way this version of the server hands it
+-- to `pcall`. Such refusals come at the first write of a script, so that no earlier entry has
+-- changed anything either.
 local function stopped(cause, k, kinds, count)
   local text = words(cause)
   local first

@@ -1,20 +1,25 @@
 -- fast_path: releases mutexes, and grants free ones, as long as nobody waits for them.
 --
--- Stands alone, without what the other steps share. A free mutex has no key. A held one that nobody waits for is a string
--- under H that expires with its lease: "TICKET TOKEN GRANTED LEASE LABEL", of 32, 16, 16 and any number of digits. `LEASE`
--- is an upper bound of what is left of the lease, in ms. Any other step that meets such a string makes a hash of it first.
+-- Stands alone, without what the other steps share. A free mutex has no key. A held one that nobody
+-- waits for is a string under H that expires with its lease: "TICKET TOKEN GRANTED LEASE LABEL", of
+-- 32, 16, 16 and any number of digits. `LEASE` is an upper bound of what is left of the lease, in
+-- ms. Any other step that meets such a string makes a hash of it first.
 --
 -- KEYS     the marks of the stripes of the acquires; H of each release; H of each acquire
--- ARGV     1 number of marks  2 number of releases  3 the kinds of the entries in their order, `r` or `a` for each; for each
---          release: ticket; for each acquire: place of its mark in KEYS, lease in ms; ticket, `q` if it would queue or `t` if
---          not, and the label (a space and the text, or empty)
--- Returns  a text, which is quicker to read than a list: "TOKEN ", the token of all grants, and a letter for each entry in order:
---          `r` the hold was there and is released; `g` granted; `h` it is held and `t` was given; `n` the entry needs the step
---          `release` or `acquire`
+-- ARGV     1 number of marks  2 number of releases  3 the kinds of the entries in their order, `r`
+-- or `a` for each; for each
+--          release: ticket; for each acquire: place of its mark in KEYS, lease in ms; ticket, `q`
+--          if it would queue or `t` if not, and the label (a space and the text, or empty)
+-- Returns  a text, which is quicker to read than a list: "TOKEN ", the token of all grants, and a
+-- letter for each entry in order:
+--          `r` the hold was there and is released; `g` granted; `h` it is held and `t` was given;
+--          `n` the entry needs the step `release` or `acquire`
 -- Complexity  O(1) for each entry.
--- Retry    a release finds the hold gone, which the step `release` answers; a ticket that holds already needs the step
+-- Retry    a release finds the hold gone, which the step `release` answers; a ticket that holds
+-- already needs the step
 --          `acquire`, which answers it as before.
--- Memory   a release needs none. A grant for which there is none needs the step `acquire`, which says so.
+-- Memory   a release needs none. A grant for which there is none needs the step `acquire`, which
+-- says so.
 
 local call, sub, byte, format = redis.call, string.sub, string.byte, string.format
 local MARKS, RELEASES, KINDS = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -22,7 +27,8 @@ local FIRST = MARKS + RELEASES
 
 local values = call('MGET', unpack(KEYS, 1, math.max(FIRST, 1)))
 
--- All that can be refused for want of a right comes before the first change, except writes of grants.
+-- All that can be refused for want of a right comes before the first change, except writes of
+-- grants.
 local now, token, foreign = 0, 0, {}
 if MARKS > 0 then
   local clock = call('TIME')
@@ -53,7 +59,8 @@ if MARKS == 0 then return '0 ' .. table.concat(released) end
 
 local middle = format(' %016d %016d ', token, now)
 
--- Whether another ticket holds. Its string cannot stay longer than its lease, whatever the clock was when it was granted.
+-- Whether another ticket holds. Its string cannot stay longer than its lease, whatever the clock
+-- was when it was granted.
 local function is_held(key, ticket)
   local value = redis.pcall('GET', key)
   if type(value) ~= 'string' then return false end

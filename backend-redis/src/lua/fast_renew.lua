@@ -1,11 +1,12 @@
--- fast_renew: sets the leases of mutexes anew that nobody waits for. See `fast_path` for what stands under H.
+-- fast_renew: sets the leases of mutexes anew that nobody waits for. See `fast_path` for what
+-- stands under H.
 --
 -- KEYS     H of each entry
 -- ARGV     for each entry: ticket, lease in ms
--- Returns  for each entry: 1 the hold was there and has its new lease; 0 the entry needs the step `renew`
--- Complexity  O(1) for each entry.
--- Retry    the lease is counted from the last one.
--- Memory   is not needed: at `maxmemory` the server refuses a script its first write, if that may need some, but not
+-- Returns  for each entry: 1 the hold was there and has its new lease; 0 the entry needs the step
+-- `renew` Complexity  O(1) for each entry. Retry    the lease is counted from the last one. Memory
+-- is not needed: at `maxmemory` the server refuses a script its first write, if that may need some,
+-- but not
 --          what follows another write.
 
 local call = redis.call

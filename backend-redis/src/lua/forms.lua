@@ -1,5 +1,6 @@
--- Short forms: the strings that the steps `fast_path` and `fast_permits` keep for what nobody waits for. Any other step makes
--- a hash of such a string first, and afterwards a string of the hash if it can. Put behind `permits.lua` and `shared.lua`.
+-- Short forms: the strings that the steps `fast_path` and `fast_permits` keep for what nobody waits
+-- for. Any other step makes a hash of such a string first, and afterwards a string of the hash if
+-- it can. Put behind `permits.lua` and `shared.lua`.
 
 -- A name that no waiter queued for in this time, and that had few holds, is kept as a string.
 local QUIET = 1000000
@@ -10,8 +11,8 @@ local MOST = 16
 local function read_mutex(o, text)
   local ticket, token, granted, lease, label = string.match(text, '^(%x+) (%d+) (%d+) (%d+)(.*)$')
   if not ticket or #ticket ~= 32 then return nil end
-  -- The end of the key in whole ms, so that the string that it becomes again ends then, however often it does. A millisecond
-  -- that begins between the two questions would move it.
+  -- The end of the key in whole ms, so that the string that it becomes again ends then, however
+  -- often it does. A millisecond that begins between the two questions would move it.
   local left, ms
   for _ = 1, 10 do
     local before, after
@@ -39,8 +40,8 @@ local function hold_text(hold)
   return table.concat({ int(hold.expiry), hold.granted, hold.weight, hold.token }, ' ') .. label
 end
 
--- Makes a hash of a short form; a foreign string stays. Nothing is noted as its use: a step that only looks does not make it
--- stay (C25).
+-- Makes a hash of a short form; a foreign string stays. Nothing is noted as its use: a step that
+-- only looks does not make it stay (C25).
 expand = function(o, cause)
   -- Any other cause, such as a missing right, says nothing about the value.
   if not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause) end
@@ -86,8 +87,8 @@ local function sole_holds(o)
   return holds
 end
 
--- Makes a string of a record without waiters, unless a waiter queued or holds were many lately. A free mutex has no key at
--- all.
+-- Makes a string of a record without waiters, unless a waiter queued or holds were many lately. A
+-- free mutex has no key at all.
 local function compact(o)
   if o.n > 0 or o.out > 0 or not (o.mutex or o.semaphore and o.lim) then return end
   local is_recent = math.abs(now - o.join) < QUIET

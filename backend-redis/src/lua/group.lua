@@ -1,13 +1,15 @@
 -- The generations of wait groups: put between `batch.lua` and each step's own file.
 --
--- A generation opens with the first member after zero and ends with the last one, whatever ends it. V holds the watchers
--- of that end: "process:hint", by the time each was noted last. The end pushes each hint into the mailbox of its process,
--- and deletes V. A watcher is noted anew while it asks, so that V expires when no watcher asks any more.
+-- A generation opens with the first member after zero and ends with the last one, whatever ends it.
+-- V holds the watchers of that end: "process:hint", by the time each was noted last. The end pushes
+-- each hint into the mailbox of its process, and deletes V. A watcher is noted anew while it asks,
+-- so that V expires when no watcher asks any more.
 --
--- H fields: `gen` number of the open generation or of the last one; `ends` how the members of the open one ended so far:
--- "finished abandoned expired"; `past` the outcomes of the last `KEPT` generations, oldest first, each as `ends` and
--- a `;` behind it; `old` the sum of the outcomes before those. A generation of cancelled acquisitions never had a
--- member: for it the outcome before it is repeated, with `=` in front, and is summed once.
+-- H fields: `gen` number of the open generation or of the last one; `ends` how the members of the
+-- open one ended so far: "finished abandoned expired"; `past` the outcomes of the last `KEPT`
+-- generations, oldest first, each as `ends` and a `;` behind it; `old` the sum of the outcomes
+-- before those. A generation of cancelled acquisitions never had a member: for it the outcome
+-- before it is repeated, with `=` in front, and is summed once.
 
 local KEPT = 16
 local WATCH, WATCH_MS = 1000000, 10000
@@ -96,8 +98,8 @@ settle = function(o)
   end
 end
 
--- Returns how the ended generation `asked` ended. For a forgotten one it is the sum of all forgotten ones and the oldest
--- known.
+-- Returns how the ended generation `asked` ended. For a forgotten one it is the sum of all
+-- forgotten ones and the oldest known.
 local function outcome_of(o, asked)
   local outcomes = {}
   for outcome in string.gmatch(o.past, '[^;]+') do outcomes[#outcomes + 1] = outcome end

@@ -1,4 +1,5 @@
--- hand_over: lets the new ticket of an attached hold write with the token that the hold kept, and no earlier ticket.
+-- hand_over: lets the new ticket of an attached hold write with the token that the hold kept, and
+-- no earlier ticket.
 --
 -- KEYS     1 the mark
 -- ARGV     1 token  2 the new ticket

@@ -1,7 +1,7 @@
 -- limit_refund: cancels reservations, and returns how much each gave back.
 --
--- The refund of a ticket is remembered for 60 s. So is an unknown ticket: its reserve may still be under way, and is refused
--- when it arrives.
+-- The refund of a ticket is remembered for 60 s. So is an unknown ticket: its reserve may still be
+-- under way, and is refused when it arrives.
 --
 -- ARGV     for each limiter: ticket
 -- Returns  {tokens}

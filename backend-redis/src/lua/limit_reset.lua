@@ -1,4 +1,5 @@
--- limit_reset: fills the bucket and forgets the reservations. A name without a bucket stays without one.
+-- limit_reset: fills the bucket and forgets the reservations. A name without a bucket stays without
+-- one.
 --
 -- The latest time seen stays, and so do the refunds of the last 60 s.
 --

@@ -1,7 +1,7 @@
 -- limit_set_quota: changes the quota for all processes. A name without a bucket gets a full one.
 --
--- The bucket keeps its tokens, at most the new burst; their fraction is rounded down to the new unit. Reservations keep
--- their times.
+-- The bucket keeps its tokens, at most the new burst; their fraction is rounded down to the new
+-- unit. Reservations keep their times.
 --
 -- ARGV     for each limiter: amount, period, burst
 -- Returns  {}

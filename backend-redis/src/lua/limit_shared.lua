@@ -1,23 +1,28 @@
 -- Shared by the steps of limiters: put in front of each step's own file.
 --
--- KEYS     in groups of three, one group for each limiter of the batch, all of one hash tag `{namespace/stripe}`:
+-- KEYS     in groups of three, one group for each limiter of the batch, all of one hash tag
+-- `{namespace/stripe}`:
 --          1 H `l:NAME`   hash: the bucket and the last answers
---          2 R `lr:NAME`  hash: reservations and refunds by ticket   3 Z `lz:NAME`  zset: the same tickets by time
---          R and Z exist only while a reservation is ahead, or for 60 s after one was cancelled.
+--          2 R `lr:NAME`  hash: reservations and refunds by ticket   3 Z `lz:NAME`  zset: the same
+--          tickets by time R and Z exist only while a reservation is ahead, or for 60 s after one
+--          was cancelled.
 -- ARGV     1 not used  2 retention, then a group for each limiter, as its step says.
--- Returns  an array with an array for each limiter. The answer for a limiter one of whose keys holds a foreign type is
+-- Returns  an array with an array for each limiter. The answer for a limiter one of whose keys
+-- holds a foreign type is
 --          {-1, key, type}; nothing of that limiter was changed.
 --
--- H fields: `s` the bucket: "amount period burst tokens fraction last expires_at lanes sweep", where `expires_at` is when
--- the keys expire, `lanes` how many fields `a` there are, `sweep` how many there may be before old ones are removed;
--- `r` a summary of R and Z, absent with them: "live taken latest due", where `due` is a lower bound of the next time at
--- which something leaves them; `a<lane>` the last answer to a lane, as in the step `limit_decide`.
--- R fields: a ticket: "ready_at cost mark" while its time is ahead, or "refund" after it was cancelled.
--- Z scores: the time of a ticket or, negated, when its refund is forgotten.
+-- H fields: `s` the bucket: "amount period burst tokens fraction last expires_at lanes sweep",
+-- where `expires_at` is when the keys expire, `lanes` how many fields `a` there are, `sweep` how
+-- many there may be before old ones are removed; `r` a summary of R and Z, absent with them: "live
+-- taken latest due", where `due` is a lower bound of the next time at which something leaves them;
+-- `a<lane>` the last answer to a lane, as in the step `limit_decide`. R fields: a ticket: "ready_at
+-- cost mark" while its time is ahead, or "refund" after it was cancelled. Z scores: the time of a
+-- ticket or, negated, when its refund is forgotten.
 --
--- The arithmetic is that of `stanchion_core::limiter::Bucket`, function by function, and is explained there. Times are
--- microseconds of this server's clock, read once. Every number is whole and below 2^53 or only compared with a smaller
--- one; of such numbers `floor(a / b)`, `ceil(a / b)` and `a % b` are exact in doubles.
+-- The arithmetic is that of `stanchion_core::limiter::Bucket`, function by function, and is
+-- explained there. Times are microseconds of this server's clock, read once. Every number is whole
+-- and below 2^53 or only compared with a smaller one; of such numbers `floor(a / b)`, `ceil(a / b)`
+-- and `a % b` are exact in doubles.
 
 local call, floor, ceil, min, max = redis.call, math.floor, math.ceil, math.min, math.max
 local MAX, NEVER = 9007199254740991, 9007199254740992
@@ -103,7 +108,8 @@ local function trimmed(q, t, f, wait, room)
   return debit(t, 1), q.period - then_f + f
 end
 
--- `floor(f * new / old)` for `f < old`, by doubling and adding over the bits of `new`, remainder kept apart.
+-- `floor(f * new / old)` for `f < old`, by doubling and adding over the bits of `new`, remainder
+-- kept apart.
 local function scaled(f, old, new)
   local quotient, rest, bit = 0, 0, 4503599627370496
   while bit >= 1 do
@@ -165,7 +171,8 @@ local function recount(o, live)
   o.noted = true
 end
 
--- Forgets the times of a clock that was wrong, and with them all tickets. Foreign types under R or Z stop it before that.
+-- Forgets the times of a clock that was wrong, and with them all tickets. Foreign types under R or
+-- Z stop it before that.
 local function begin_again(o)
   o.last, o.expires_at, o.noted = now, 0, true
   call('HLEN', o.r)
@@ -174,7 +181,8 @@ local function begin_again(o)
   call('HDEL', o.h, 'r')
 end
 
--- Reads the bucket and, if there is one, advances it to this moment. `memory` is a lane whose last answer is read, too.
+-- Reads the bucket and, if there is one, advances it to this moment. `memory` is a lane whose last
+-- answer is read, too.
 local function load(o, memory)
   local r = call('HMGET', o.h, 's', 'r', memory)
   o.memory = r[3]
@@ -222,7 +230,8 @@ local function look(o, tickets)
   end
 end
 
--- Notes a ticket in Z. It runs before any other write of its step: a foreign type under R or Z stops the step here.
+-- Notes a ticket in Z. It runs before any other write of its step: a foreign type under R or Z
+-- stops the step here.
 local function mark(o, ticket, score)
   if not o.summary and not o.opened then
     call('HLEN', o.r)
@@ -268,8 +277,8 @@ local function charge(o, cost)
   o.noted = true
 end
 
--- Writes what has changed. The keys outlive the time at which the bucket is full by the retention. Their expiry is set
--- anew only when an eighth of the retention is over.
+-- Writes what has changed. The keys outlive the time at which the bucket is full by the retention.
+-- Their expiry is set anew only when an eighth of the retention is over.
 local function save(o, answer)
   if o.changed then
     local set = {}
@@ -313,7 +322,8 @@ end
 
 local KINDS = { 'hash', 'hash', 'zset' }
 
--- Runs the step for each limiter. `width` returns the number of arguments of a limiter, given the place of the first.
+-- Runs the step for each limiter. `width` returns the number of arguments of a limiter, given the
+-- place of the first.
 local function run(width, step)
   local answers, at = {}, 3
   for k = 0, #KEYS - 3, 3 do

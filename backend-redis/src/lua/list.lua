@@ -1,29 +1,36 @@
 -- list: a part of the names of a namespace that have state, with their figures. It writes nothing
 -- but the beginning of a grace period (`places.lua`).
 --
--- KEYS     1 the key `mark` of the stripe whose server is asked  2 a key that never is: with it, a cluster refuses the call while
+-- KEYS     1 the key `mark` of the stripe whose server is asked  2 a key that never is: with it, a
+-- cluster refuses the call while
 --          the keys of the stripe are on two nodes
--- ARGV     1 the pattern of the records' keys  2 the server process that gave the position, or ''  3 the position
+-- ARGV     1 the pattern of the records' keys  2 the server process that gave the position, or ''
+-- 3 the position
 --          4 about how many names are wanted  5 retention
--- Returns  {process, next position, now, then for each record "key kind figures"}. The position is '0' at the end. A position of another
+-- Returns  {process, next position, now, then for each record "key kind figures"}. The position is
+-- '0' at the end. A position of another
 --          process means nothing to this one: then the scan begins again. `figures` is
---          for permits  holders (-1 if there are more than one call counts), weight (-1 likewise), waiters, limit or 0, and the time
+--          for permits  holders (-1 if there are more than one call counts), weight (-1 likewise),
+--          waiters, limit or 0, and the time
 --                       since the last use (-1 if only the next step on the name will know)
 --          for a limiter  the field `s` of its record     for a filter  the field `f` of its record
--- Complexity  O(KEYS_MOST + wanted): it looks at no more keys, and no more members of sorted sets, than these, whatever the server
+-- Complexity  O(KEYS_MOST + wanted): it looks at no more keys, and no more members of sorted sets,
+-- than these, whatever the server
 --          has. Behind `common.lua`, `permits.lua` and `places.lua`.
 -- Retry    asks again.
 
 local call = redis.call
--- Maximum number of keys that one call looks at, or a few more; of records that it reads, or a step's more; of keys that one step of it
--- looks at; of members of the sets of holds; and of places of waiters, of one record and of all.
+-- Maximum number of keys that one call looks at, or a few more; of records that it reads, or a
+-- step's more; of keys that one step of it looks at; of members of the sets of holds; and of places
+-- of waiters, of one record and of all.
 local KEYS_MOST, RECORDS_MOST, STEP_MOST, members, PLACES_MOST, places = 2000, 500, 250, 2000, 100, 1000
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local RETENTION = tonumber(ARGV[5])
 
--- Returns the figures of a mutex or a semaphore whose record is a string; nil if it is none of ours.
+-- Returns the figures of a mutex or a semaphore whose record is a string; nil if it is none of
+-- ours.
 local function of_string(key, kind)
   local text = call('GET', key)
   if not text then return nil end
@@ -36,8 +43,9 @@ local function of_string(key, kind)
   return { #p.holds, p.used, 0, p.lim, p.used > 0 and 0 or now - p.touch }
 end
 
--- Counts the holds of a record that last, and their weight; -1 where there are too many to be counted here. `used` is the weight of
--- those that were not removed yet, of which some have expired if `is_exact` is not set.
+-- Counts the holds of a record that last, and their weight; -1 where there are too many to be
+-- counted here. `used` is the weight of those that were not removed yet, of which some have expired
+-- if `is_exact` is not set.
 local function holds_of(key, entries, used, is_exact)
   if used == 0 or is_exact and used == 1 then return used, used end
   local most = math.min(members, 500)
@@ -55,8 +63,8 @@ local function holds_of(key, entries, used, is_exact)
   return #fields, weight
 end
 
--- Returns how many waiters have a place that is not lost: `n` in the queue, `out` put aside. Places behind those that can be judged
--- here count.
+-- Returns how many waiters have a place that is not lost: `n` in the queue, `out` put aside. Places
+-- behind those that can be judged here count.
 local function waiters_of(key, prefix, kind, name, n, out)
   local most = math.min(n, PLACES_MOST, places)
   if most > 0 then
@@ -78,7 +86,8 @@ local function waiters_of(key, prefix, kind, name, n, out)
   return math.max(n, 0) + math.max(out, 0)
 end
 
--- Returns the figures of a mutex, a semaphore or a wait group whose record is a hash; nil if it has no state.
+-- Returns the figures of a mutex, a semaphore or a wait group whose record is a hash; nil if it has
+-- no state.
 local function of_hash(key, kind, name_at)
   local r = call('HMGET', key, 'lim', 'used', 'n', 'out', 'next', 'touch')
   local limit, used, touch = tonumber(r[1]) or 0, tonumber(r[2]) or 0, math.min(tonumber(r[6]) or 0, now)

@@ -1,8 +1,9 @@
 -- Permits as one string: what `fast_permits` and, in `forms.lua`, all other steps know of it.
 --
--- "p LIMIT TOUCH EXPIRES", and for each hold " TICKET EXPIRY LEASE GRANTED TOKEN WEIGHT LENGTH LABEL": the label is what
--- stands behind the `LENGTH`, of so many bytes. Times are those of H, in µs: `TOUCH` is when a hold ended last, `EXPIRES`
--- when the key expires. `LEASE` is an upper bound of how far `EXPIRY` was ahead.
+-- "p LIMIT TOUCH EXPIRES", and for each hold " TICKET EXPIRY LEASE GRANTED TOKEN WEIGHT LENGTH
+-- LABEL": the label is what stands behind the `LENGTH`, of so many bytes. Times are those of H, in
+-- µs: `TOUCH` is when a hold ended last, `EXPIRES` when the key expires. `LEASE` is an upper bound
+-- of how far `EXPIRY` was ahead.
 
 -- Gives a hold a new end.
 local function set_end(hold, expiry, lease)
@@ -10,9 +11,10 @@ local function set_end(hold, expiry, lease)
   hold.front = string.format(' %s %d %d', hold.ticket, expiry, lease)
 end
 
--- Returns what the string says at the time `now`: `lim`, `touch`, `expires`, the holds that last, their weight `used` and
--- their last end; nil for a string of another form. A hold lasts no longer than its lease from now, whatever the clock was
--- when it was granted: then `stale` is set, and the string is to be written again.
+-- Returns what the string says at the time `now`: `lim`, `touch`, `expires`, the holds that last,
+-- their weight `used` and their last end; nil for a string of another form. A hold lasts no longer
+-- than its lease from now, whatever the clock was when it was granted: then `stale` is set, and the
+-- string is to be written again.
 local function read_permits(text, now)
   local lim, touch, expires, at = string.match(text, '^p (%d+) (%d+) (%d+)()')
   if not lim then return nil end
@@ -41,8 +43,8 @@ local function read_permits(text, now)
   return p
 end
 
--- Returns the string, and when its key expires, in ms. A hold that was read stands in it as it was; `front` and `rest` are what
--- is new of others.
+-- Returns the string, and when its key expires, in ms. A hold that was read stands in it as it was;
+-- `front` and `rest` are what is new of others.
 local function permits_text(p)
   local text = string.format('p %d %d %d', p.lim, p.touch, p.expires)
   for _, hold in ipairs(p.holds) do

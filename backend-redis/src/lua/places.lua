@@ -1,19 +1,21 @@
--- Places of waiters and the liveness of their processes, and positions in a scan. Put behind `common.lua`, in front of
--- `shared.lua` and of `list.lua`.
+-- Places of waiters and the liveness of their processes, and positions in a scan. Put behind
+-- `common.lua`, in front of `shared.lua` and of `list.lua`.
 
 -- Returns the identity of this server process: positions of one mean nothing to another.
 local function process_id()
   return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 end
 
--- Waiting processes are heard three times in `LIVENESS`. If none was heard for `UNHEARD`, the silence is not theirs.
+-- Waiting processes are heard three times in `LIVENESS`. If none was heard for `UNHEARD`, the
+-- silence is not theirs.
 local LIVENESS, UNHEARD, GRACE = 1000000, 600000, 2000000
 
 local stripes = {}
 
--- Reads the liveness of a stripe, once for all of a step. `live` and `grace` are the keys of `shared.lua`. If no process was
--- heard for `UNHEARD`, the store may have been stalled or restarted: a grace period begins, during which no process is judged
--- dead. Processes silent for a whole grace period are marked dead, so that they alone cannot start another.
+-- Reads the liveness of a stripe, once for all of a step. `live` and `grace` are the keys of
+-- `shared.lua`. If no process was heard for `UNHEARD`, the store may have been stalled or
+-- restarted: a grace period begins, during which no process is judged dead. Processes silent for a
+-- whole grace period are marked dead, so that they alone cannot start another.
 local function liveness_of(live, grace, now)
   local s = stripes[live]
   if s then return s end
@@ -41,9 +43,10 @@ local function liveness_of(live, grace, now)
   return s
 end
 
--- Returns how many of these places, 500 at most, are lost: their process was silent for the lease of their request, a second at
--- least, and the silence is not that of the store. The next step that comes upon them removes them. `h`, `live` and `grace` are
--- keys of `shared.lua`. What cannot be read counts as a place. O(tickets), and sometimes O(processes).
+-- Returns how many of these places, 500 at most, are lost: their process was silent for the lease
+-- of their request, a second at least, and the silence is not that of the store. The next step that
+-- comes upon them removes them. `h`, `live` and `grace` are keys of `shared.lua`. What cannot be
+-- read counts as a place. O(tickets), and sometimes O(processes).
 local function lost_places(h, live, grace, tickets, now)
   if not tickets[1] then return 0 end
   local fields, processes, places, lost = {}, {}, {}, 0

@@ -23,8 +23,8 @@ local function mark_live(o, lease)
   end
 end
 
--- Returns until when the waiter counts as live. A process that asks is alive. The stripe is read only if the process was
--- not heard within the last second.
+-- Returns until when the waiter counts as live. A process that asks is alive. The stripe is read
+-- only if the process was not heard within the last second.
 local function alive(o, w, score)
   if w.process == o.asking then return now + LIVENESS end
   w.heard = tonumber(score) or w.since
@@ -36,9 +36,10 @@ local function alive(o, w, score)
   return math.max(math.min(w.heard, now) + LIVENESS, s.start + GRACE)
 end
 
--- Takes silent waiters of one process out of the queue and keeps them with their numbers, until the process is heard or
--- they were unheard for their leases, at `expiry`. `entries` is their numbers and tickets in turn. Returns false if a
--- foreign value is under the key; then they stay in the queue.
+-- Takes silent waiters of one process out of the queue and keeps them with their numbers, until the
+-- process is heard or they were unheard for their leases, at `expiry`. `entries` is their numbers
+-- and tickets in turn. Returns false if a foreign value is under the key; then they stay in the
+-- queue.
 local function put_aside(o, process, entries, tickets, expiry)
   local key, member = aside_of(o, process), 'd' .. process
   -- First of all, before anything is changed: E may hold a foreign type.
@@ -57,8 +58,8 @@ local function put_aside(o, process, entries, tickets, expiry)
   return true
 end
 
--- Puts the waiters of the asking process back that were put aside, the earliest first. If `o.aside` is still set, there are
--- more.
+-- Puts the waiters of the asking process back that were put aside, the earliest first. If `o.aside`
+-- is still set, there are more.
 local function put_back(o)
   if not o.aside then return end
   more(o)
@@ -98,10 +99,11 @@ local function put_back(o)
   end
 end
 
--- Calls `visit` for each live waiter in order of arrival, until it returns true or the ticket `stop` is reached. A waiter
--- counts as live up to `till`. The silent waiters on the way are put aside, so that they cost this once; one that was
--- unheard for its lease is removed for good. If there are more of these than one call moves, it stops and sets
--- `o.unfinished`. Returns whether it came to the end of the queue. O(log Q + visited + moved).
+-- Calls `visit` for each live waiter in order of arrival, until it returns true or the ticket
+-- `stop` is reached. A waiter counts as live up to `till`. The silent waiters on the way are put
+-- aside, so that they cost this once; one that was unheard for its lease is removed for good. If
+-- there are more of these than one call moves, it stops and sets `o.unfinished`. Returns whether it
+-- came to the end of the queue. O(log Q + visited + moved).
 local function each_waiter(o, visit, stop)
   local at, chunk, gone, done = 0, 1, 0, false
   while not done and o.n > 0 do
@@ -165,7 +167,8 @@ local function each_waiter(o, visit, stop)
   return not done
 end
 
--- Puts a hint into the mailbox of the waiter's process. A foreign value under that key is left alone.
+-- Puts a hint into the mailbox of the waiter's process. A foreign value under that key is left
+-- alone.
 local function push(o, w)
   local box = string.sub(o.live, 1, -5) .. 'box:' .. w.process
   local length = redis.pcall('RPUSH', box, w.ticket)
@@ -174,11 +177,12 @@ local function push(o, w)
   call('PEXPIRE', box, BOX_MS)
 end
 
--- Finds the next grants: the first live waiters that fit together, up to the first one that does not fit. Waiters
--- larger than the limit are named too, and passed over. For `own`, the asking process, it returns the tickets that no
--- waiter of another process stands in front of, when the liveness of such a waiter ends, and whether there is room that
--- such a waiter is about to take. With `tell`, the waiters of
--- other processes get hints. O(front); O(Q) while a waiter larger than the limit may queue.
+-- Finds the next grants: the first live waiters that fit together, up to the first one that does
+-- not fit. Waiters larger than the limit are named too, and passed over. For `own`, the asking
+-- process, it returns the tickets that no waiter of another process stands in front of, when the
+-- liveness of such a waiter ends, and whether there is room that such a waiter is about to take.
+-- With `tell`, the waiters of other processes get hints. O(front); O(Q) while a waiter larger than
+-- the limit may queue.
 local function next_grants(o, own, tell)
   local ready, soon = {}, NEVER
   local room, heaviest, others = o.lim - o.used, 0, false

@@ -1,4 +1,5 @@
--- resize: sets the limit for all processes. It wakes the waiters that fit now, and those that never will.
+-- resize: sets the limit for all processes. It wakes the waiters that fit now, and those that never
+-- will.
 --
 -- ARGV     for each entry: limit
 -- Returns  {} for each entry

@@ -1,5 +1,5 @@
--- rights: finds the commands that the user may not run. It is called when a server before 7.2 has refused a script without
--- naming the command.
+-- rights: finds the commands that the user may not run. It is called when a server before 7.2 has
+-- refused a script without naming the command.
 --
 -- KEYS     1 one of the keys that the refused script was called with
 -- ARGV     commands

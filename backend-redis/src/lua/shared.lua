@@ -1,33 +1,38 @@
--- Records, shared by all steps: put in front of each step's own file; `forms.lua`, `queue.lua`, `batch.lua` and `group.lua`
--- stand between.
+-- Records, shared by all steps: put in front of each step's own file; `forms.lua`, `queue.lua`,
+-- `batch.lua` and `group.lua` stand between.
 --
--- KEYS     six for each entry of the batch, of a wait group seven, all of one hash tag `{namespace/stripe}`:
+-- KEYS     six for each entry of the batch, of a wait group seven, all of one hash tag
+-- `{namespace/stripe}`:
 --          1 H `m:NAME`   hash: the record; of a mutex or semaphore also a string, see `forms.lua`
 --          2 E `me:NAME`  zset: holds and tombstones by expiry
 --          3 Q `mq:NAME`  zset: waiters by arrival number
---          4 `live`       zset: waiting processes by the time they were last heard, negative once judged dead
---          5 `grace`      string: when the last grace period began
---          6 `mark`       string: the largest token of the stripe
---          7 V `wv:NAME`  zset: the watchers of the end of a wait group, see `group.lua`
---          Semaphores have `s`, `se`, `sq`; wait groups `w`, `we`, `wq`. The mailboxes `box:PROCESS` of the waiters that
---          are woken, and the zsets `md:PROCESS:NAME` of silent waiters (`queue.lua`), cannot be declared, because only the
+--          4 `live`       zset: waiting processes by the time they were last heard, negative once
+--          judged dead 5 `grace`      string: when the last grace period began 6 `mark`
+--          string: the largest token of the stripe 7 V `wv:NAME`  zset: the watchers of the end of
+--          a wait group, see `group.lua` Semaphores have `s`, `se`, `sq`; wait groups `w`, `we`,
+--          `wq`. The mailboxes `box:PROCESS` of the waiters that are woken, and the zsets
+--          `md:PROCESS:NAME` of silent waiters (`queue.lua`), cannot be declared, because only the
 --          script finds out which they are. They have the same hash tag, hence the same slot.
 -- ARGV     1 process  2 retention, then a group for each entry, as its step says.
--- Returns  an array with an array for each entry. The answer to an entry one of whose keys holds a foreign type is
---          {-1, key, type}; nothing of that entry was changed, but that expired holds were removed. The answer is {-2} if
---          more has expired, more waiters are silent, or more short forms are met, than one call removes, moves or changes:
---          the step was not made, and is to be sent again at once.
+-- Returns  an array with an array for each entry. The answer to an entry one of whose keys holds a
+-- foreign type is
+--          {-1, key, type}; nothing of that entry was changed, but that expired holds were removed.
+--          The answer is {-2} if more has expired, more waiters are silent, or more short forms are
+--          met, than one call removes, moves or changes: the step was not made, and is to be sent
+--          again at once.
 --
--- H fields: `lim` limit, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of the scores in E, `el`
--- upper bound of how far they were ahead, `at` when H was written last, `touch` last time a hold ended, `expires` when the
--- keys expire, `epoch` when the record began, `seq` last arrival number, `wl` and `big` upper bounds of the leases and
--- weights in Q, `swept` when the silent waiters of all of Q were last put aside, `out` how many are aside, `join` when a
--- waiter queued last, or holds were many; `h<ticket>` a hold: "expiry granted weight token label", `w<ticket>` a waiter:
--- "process weight lease enqueued", `x<ticket>` a tombstone: `1`, or the call that left it; `d<process>` there is a zset of
--- its silent waiters, whose end is `d<process>` in E.
+-- H fields: `lim` limit, `used` weight of the recorded holds, `n` length of Q, `next` lower bound
+-- of the scores in E, `el` upper bound of how far they were ahead, `at` when H was written last,
+-- `touch` last time a hold ended, `expires` when the keys expire, `epoch` when the record began,
+-- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `swept`
+-- when the silent waiters of all of Q were last put aside, `out` how many are aside, `join` when a
+-- waiter queued last, or holds were many; `h<ticket>` a hold: "expiry granted weight token label",
+-- `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone: `1`, or the call
+-- that left it; `d<process>` there is a zset of its silent waiters, whose end is `d<process>` in E.
 --
--- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones are written by
--- `int`. E is written before H, so that a foreign type stops the step before it has changed anything.
+-- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones
+-- are written by `int`. E is written before H, so that a foreign type stops the step before it has
+-- changed anything.
 
 local call = redis.call
 local PROCESS, STATE = ARGV[1], tonumber(ARGV[2])
@@ -38,7 +43,8 @@ local MARGIN = 10000000
 local BACK = 1000000
 -- Maximum number of expired members that one call removes.
 local budget = 500
--- Maximum number of short forms that one call makes hashes of, or hashes that it makes short forms of (`forms.lua`).
+-- Maximum number of short forms that one call makes hashes of, or hashes that it makes short forms
+-- of (`forms.lua`).
 local conversions = 32
 
 local clock = call('TIME')
@@ -103,8 +109,8 @@ local function forget(o, member)
   end
 end
 
--- Removes what has expired from E and H, as far as the budget goes. What that changes is written at once, so that a step that
--- fails later loses no permit. O(expired · log E).
+-- Removes what has expired from E and H, as far as the budget goes. What that changes is written at
+-- once, so that a step that fails later loses no permit. O(expired · log E).
 local function reap(o)
   repeat
     local ended = call('ZRANGEBYSCORE', o.e, '-inf', NOW, 'LIMIT', 0, math.max(budget, 0))
@@ -142,7 +148,8 @@ local function reap(o)
   o.keep = true
 end
 
--- Returns the next token of the stripe, as a number and as text; nil if a foreign text is in its place.
+-- Returns the next token of the stripe, as a number and as text; nil if a foreign text is in its
+-- place.
 local function next_token(o)
   local text = redis.pcall('GET', o.mark)
   if type(text) == 'table' then
@@ -163,7 +170,8 @@ local function read(o, ticket)
                      'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join', 'out', 'd' .. PROCESS, 'el', 'wl')
 end
 
--- After the clock went back: nothing in E lasts longer from now than it could when it was noted. A part of E if it is large.
+-- After the clock went back: nothing in E lasts longer from now than it could when it was noted. A
+-- part of E if it is large.
 local function set_back(o)
   local text = int(now + o.el)
   local ahead = call('ZRANGEBYSCORE', o.e, '(' .. text, '(+inf', 'LIMIT', 0, math.max(budget, 0))
@@ -195,8 +203,9 @@ local function set_back(o)
   if o.expires_at > now + longest + 2 * STATE then o.anew, o.stay = true, o.stay + longest end
 end
 
--- Reads the record and its fields of one ticket. Afterwards every recorded hold is unexpired. Returns false if more has
--- expired than one call removes, or more has to be set back or changed: then the step answers {-2}.
+-- Reads the record and its fields of one ticket. Afterwards every recorded hold is unexpired.
+-- Returns false if more has expired than one call removes, or more has to be set back or changed:
+-- then the step answers {-2}.
 local function load(o, ticket)
   local r = read(o, ticket)
   if r.err then
@@ -232,8 +241,9 @@ local function more(o)
   o.epoch = tonumber(r[3]) or 0
 end
 
--- Writes what the step has put. The keys outlive the last use and the longest lease by the retention. Their expiry is set
--- anew only when an eighth of the retention is over. The member `!` keeps E, which is often empty, and so its expiry.
+-- Writes what the step has put. The keys outlive the last use and the longest lease by the
+-- retention. Their expiry is set anew only when an eighth of the retention is over. The member `!`
+-- keeps E, which is often empty, and so its expiry.
 local function save(o)
   if not o.set[1] and not o.keep then return end
   local need = now + o.lease + o.stay
@@ -294,14 +304,16 @@ local function free(o, ending)
   put(o, 'touch', NOW)
 end
 
--- Leaves a tombstone for `ttl`, with the call `by` if one is given. It refuses an acquire of this ticket.
+-- Leaves a tombstone for `ttl`, with the call `by` if one is given. It refuses an acquire of this
+-- ticket.
 local function leave_tombstone(o, ticket, ttl, by)
   o.lease = math.max(o.lease, ttl)
   expire(o, 'x' .. ticket, now + ttl)
   put(o, 'x' .. ticket, by or '1')
 end
 
--- Takes the loaded ticket out of the queue, if it is in it or aside. The waiters behind it may fit now.
+-- Takes the loaded ticket out of the queue, if it is in it or aside. The waiters behind it may fit
+-- now.
 local function leave(o)
   if not o.place then return end
   if call('ZREM', o.q, o.ticket) == 1 then
