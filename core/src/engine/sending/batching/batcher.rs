@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::{FutureExt, TryFutureExt};
 use tokio::runtime::{Handle, Id};
 
 use super::queue::{Admission, RequestQueue};
@@ -73,17 +74,23 @@ impl Batcher {
     ///
     /// # Errors
     /// The request's own error; at `end`, `Unavailable` if it was not sent, `Unknown` if it was.
-    pub(crate) async fn ask<A: Ask>(&self, request: A, end: Instant) -> Result<A::Answer> {
-        self.ask_timed(request, end).await.map(|timed| timed.answer)
+    pub(crate) fn ask<A: Ask>(&self, request: A, end: Instant) -> impl Future<Output = Result<A::Answer>> {
+        self.ask_timed(request, end).map_ok(|timed| timed.answer)
     }
 
     /// As [`ask`](Self::ask), with the times of the answer.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub(crate) async fn ask_timed<A: Ask>(&self, request: A, end: Instant) -> Result<Timed<A::Answer>> {
-        let Timed { answer, sent, received } = self.send(request.into(), end).await?;
-        A::answer(answer).map(|answer| Timed { answer, sent, received })
+    pub(crate) fn ask_timed<A: Ask>(
+        &self,
+        request: A,
+        end: Instant,
+    ) -> impl Future<Output = Result<Timed<A::Answer>>> {
+        self.send(request.into(), end).map(|answered| {
+            let Timed { answer, sent, received } = answered?;
+            A::answer(answer).map(|answer| Timed { answer, sent, received })
+        })
     }
 
     async fn send(&self, request: Request, end: Instant) -> Result<Timed<Response>> {
