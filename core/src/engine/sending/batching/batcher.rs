@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::{FutureExt, TryFutureExt};
 use tokio::runtime::{Handle, Id};
 
-use super::queue::{Admission, RequestQueue};
+use super::queue::{Admission, RequestQueue, SendSlot};
+use super::until_known;
 use crate::clock::{Instant, now, timeout_at};
 use crate::engine::contained::{REQUEST_GRACE, unanswered};
-use crate::spi::{Ask, Lane, Request, RequestId, RequestKind, Response, Steps};
+use crate::spi::{Ask, Lane, Request, RequestId, RequestKind, Response, Steps, short};
 use crate::{Error, ErrorKind, Result};
 
 /// Number of queues from which on idle ones are dropped.
@@ -96,7 +97,7 @@ impl Batcher {
     async fn send(&self, request: Request, end: Instant) -> Result<Timed<Response>> {
         let queue = self.queue(&request)?;
         let (mut slot, mut stale, mut answer) = match queue.admit(request) {
-            Admission::Alone(request, send_slot) => return queue.send_alone(request, send_slot, end).await,
+            Admission::Alone(request, send_slot) => return self.send_alone(request, send_slot, end).await,
             Admission::Queued(slot, stale, answer) => (slot, stale, answer),
         };
         // A batch has a time limit of its own, which the engine keeps a little later.
@@ -113,6 +114,23 @@ impl Batcher {
             }
             stale = slot.stale_at();
         }
+    }
+
+    /// Sends a request on its caller's task. A decision whose outcome is unknown is sent again until
+    /// `end`.
+    async fn send_alone(&self, request: Request, slot: SendSlot, end: Instant) -> Result<Timed<Response>> {
+        let (mut batch, sent) = ([request], now());
+        let first = end.min(sent + batch[0].time_limit(self.steps.request_timeout()));
+        let answers = match batch[0].kind().is_in_turn() {
+            true => until_known::send(&*self.steps, &mut batch, first, Some(end), &|_| true).await,
+            false => self.steps.send(&batch, first).await,
+        };
+        drop(slot);
+        answers.into_iter().next().unwrap_or_else(|| Err(short())).map(|answer| Timed {
+            answer,
+            sent,
+            received: now(),
+        })
     }
 
     fn queue(&self, request: &Request) -> Result<Arc<RequestQueue>> {

@@ -82,23 +82,6 @@ impl RequestQueue {
         state.under_way.is_none().then(|| state.last_id.take())
     }
 
-    /// Sends a request on its caller's task. A decision whose outcome is unknown is sent again until
-    /// `end`.
-    pub(super) async fn send_alone(&self, request: Request, slot: SendSlot, end: Instant) -> Answer {
-        let (mut batch, sent) = ([request], now());
-        let first = end.min(sent + batch[0].time_limit(self.steps.request_timeout()));
-        let answers = match self.in_turn {
-            true => until_known::send(&*self.steps, &mut batch, first, Some(end), &|_| true).await,
-            false => self.steps.send(&batch, first).await,
-        };
-        drop(slot);
-        answers.into_iter().next().unwrap_or_else(|| Err(short())).map(|answer| Timed {
-            answer,
-            sent,
-            received: now(),
-        })
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
