@@ -7,14 +7,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, RedisResult, Value};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, RedisResult, Value};
 use stanchion_core::Result;
 use stanchion_core::clock::Instant;
 use stanchion_core::runtime::RuntimeMark;
 
 use self::silence::Silence;
-use crate::request::exchange;
 
 /// A connection to a server. Clones share it; when one caller stops waiting, the answers of the
 /// others stay in order.
@@ -73,8 +72,11 @@ impl Connection {
     ///
     /// # Errors
     /// If the connection broke.
-    pub(crate) async fn exchange(&mut self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
-        exchange(&mut self.inner, commands).await
+    pub(crate) fn exchange(
+        &mut self,
+        commands: &[Cmd],
+    ) -> impl Future<Output = RedisResult<Vec<RedisResult<Value>>>> {
+        exchange(&mut self.inner, commands)
     }
 
     /// Sends one command and reads its answer.
@@ -107,4 +109,22 @@ impl Connection {
     pub(crate) fn is_silent_too_long(&self, sent: Instant, timeout: Duration) -> bool {
         self.silence.upgrade().is_none_or(|silence| silence.is_too_long(sent, timeout))
     }
+}
+
+/// Sends commands together and reads their answers. The inner errors are answers of the server.
+pub(crate) async fn exchange(
+    connection: &mut impl ConnectionLike,
+    commands: &[Cmd],
+) -> RedisResult<Vec<RedisResult<Value>>> {
+    let answers = match commands {
+        [command] => vec![connection.req_packed_command(command).await?],
+        _ => {
+            let mut pipeline = Pipeline::with_capacity(commands.len());
+            for command in commands {
+                pipeline.add_command(command.clone());
+            }
+            connection.req_packed_commands(&pipeline, 0, commands.len()).await?
+        }
+    };
+    Ok(answers.into_iter().map(Value::extract_error).collect())
 }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, RedisResult, Value};
 use stanchion_core::Result;
 
 use crate::durability::{Acknowledged, Quorum};
@@ -63,21 +62,3 @@ pub(crate) struct Answered {
 
 /// The answers to the commands of a request, in order.
 pub(crate) type Answers = std::vec::IntoIter<RedisResult<Value>>;
-
-/// Sends commands together and reads their answers. The inner errors are answers of the server.
-pub(crate) async fn exchange(
-    connection: &mut impl ConnectionLike,
-    commands: &[Cmd],
-) -> RedisResult<Vec<RedisResult<Value>>> {
-    let answers = match commands {
-        [command] => vec![connection.req_packed_command(command).await?],
-        _ => {
-            let mut pipeline = Pipeline::with_capacity(commands.len());
-            for command in commands {
-                pipeline.add_command(command.clone());
-            }
-            connection.req_packed_commands(&pipeline, 0, commands.len()).await?
-        }
-    };
-    Ok(answers.into_iter().map(Value::extract_error).collect())
-}

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, FutureExt};
 use redis::{Cmd, Value};
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::spi::Object;
@@ -57,10 +58,18 @@ impl Route {
     /// # Errors
     /// `Unavailable` if it was not executed, `Unknown` if it may have been, or the kind of the
     /// server's refusal.
-    pub(crate) async fn send(&self, stripe: usize, request: Request<'_>, end: Instant) -> Result<Answered> {
+    pub(crate) fn send(
+        &self,
+        stripe: usize,
+        request: Request<'_>,
+        end: Instant,
+    ) -> impl Future<Output = Result<Answered>> {
         match self {
-            Self::One(pool) => pool.send(request, false, end).await?.map_err(|error| pool.judge(error)),
-            Self::Cluster(cluster) => cluster.send(stripe, request, end).await,
+            Self::One(pool) => {
+                let answered = pool.send(request, false, end);
+                Either::Left(answered.map(|answered| answered?.map_err(|error| pool.judge(error))))
+            }
+            Self::Cluster(cluster) => Either::Right(cluster.send(stripe, request, end)),
         }
     }
 

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, RedisResult, Value};
 
-use crate::request::exchange;
+use crate::connection::exchange;
 
 /// Any connection type of the client library, in either version of the protocol.
 trait AnyConnection: Send + Sync {

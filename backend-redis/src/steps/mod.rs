@@ -58,10 +58,6 @@ impl RedisSteps {
         Self { context, route }
     }
 
-    pub(crate) fn route(&self) -> &Route {
-        &self.route
-    }
-
     /// Returns the number of the server that holds an object's stripe.
     pub(crate) fn server_of(&self, object: &Object) -> usize {
         self.route.server(object)

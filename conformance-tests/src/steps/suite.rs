@@ -137,7 +137,7 @@ macro_rules! step_suite {
     };
 }
 
-/// The part of [`step_suite!`](crate::step_suite!) that needs `PermitSteps` alone.
+/// The part of [`step_suite!`](crate::step_suite!) that needs the requests of mutexes and semaphores.
 #[macro_export]
 macro_rules! permit_step_suite {
     ($($call:tt)+) => {
@@ -145,7 +145,7 @@ macro_rules! permit_step_suite {
     };
 }
 
-/// The part of [`step_suite!`](crate::step_suite!) that needs `GroupSteps` beside `PermitSteps`.
+/// The part of [`step_suite!`](crate::step_suite!) that needs the requests of wait groups as well.
 #[macro_export]
 macro_rules! group_step_suite {
     ($($call:tt)+) => {
@@ -161,7 +161,7 @@ macro_rules! limit_step_suite {
     };
 }
 
-/// The part of [`step_suite!`](crate::step_suite!) that needs `ListSteps` beside the steps of all
+/// The part of [`step_suite!`](crate::step_suite!) that needs listings beside the steps of all
 /// four primitives.
 #[macro_export]
 macro_rules! list_step_suite {

@@ -1,10 +1,11 @@
 //! Waits that go by the caller's clock and need no runtime: they may be polled by one runtime and
 //! then by another, also when the first has ended.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
+
+use futures_util::future::{Either, select};
 
 use super::{Alarm, Instant, now};
 
@@ -33,23 +34,21 @@ pub struct Late;
 ///
 /// # Errors
 /// [`Late`] if it was not done by then.
-pub async fn timeout_at<T>(at: Instant, work: impl Future<Output = T>) -> Result<T, Late> {
-    limited(Some(at), work).await
+pub fn timeout_at<T>(at: Instant, work: impl Future<Output = T>) -> impl Future<Output = Result<T, Late>> {
+    limited(Some(at), work)
 }
 
 /// Does some work, for `time` at most.
 ///
 /// # Errors
 /// [`Late`] if it was not done by then.
-pub async fn timeout<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, Late> {
-    limited(now().checked_add(time), work).await
+pub fn timeout<T>(time: Duration, work: impl Future<Output = T>) -> impl Future<Output = Result<T, Late>> {
+    limited(now().checked_add(time), work)
 }
 
 async fn limited<T>(at: Option<Instant>, work: impl Future<Output = T>) -> Result<T, Late> {
-    let (mut work, mut alarm) = (pin!(work), Alarm::default());
-    poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(done) => Poll::Ready(Ok(done)),
-        Poll::Pending => alarm.poll(cx, at).map(|()| Err(Late)),
-    })
-    .await
+    match select(pin!(work), pin!(wait_until(at))).await {
+        Either::Left((done, _)) => Ok(done),
+        Either::Right(_) => Err(Late),
+    }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt, join_all};
 
 use crate::clock::{Instant, now, timeout_at};
 use crate::engine::part_sizes::PartSizes;
@@ -91,12 +91,16 @@ impl Containment {
     }
 
     /// Does some work of the store; `None` if it panics.
-    async fn catch<T>(&self, step: &'static str, work: impl Future<Output = T> + Send) -> Option<T> {
-        let done = caught(work).await;
-        if done.is_none() {
-            self.note_panic(step);
-        }
-        done
+    fn catch<T>(
+        &self,
+        step: &'static str,
+        work: impl Future<Output = T> + Send,
+    ) -> impl Future<Output = Option<T>> + Send {
+        caught(work).inspect(move |done| {
+            if done.is_none() {
+                self.note_panic(step);
+            }
+        })
     }
 
     /// Puts the time limits and the containment around the steps of a store.

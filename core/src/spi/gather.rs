@@ -1,7 +1,7 @@
 //! Splits a batch into parts that leave side by side, and puts their answers in the order of the
 //! batch.
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all};
 
 use super::{Answers, Ask, Request, Response};
 use crate::{Error, ErrorKind};
@@ -9,11 +9,11 @@ use crate::{Error, ErrorKind};
 /// Sends the entries of a batch in parts, one for each key, side by side; returns the answers in
 /// the order of the batch. The entries of a part keep their order. A batch of one key is sent as it
 /// is.
-pub async fn by<'a, T, K, A, F>(
+pub fn by<'a, T, K, A, F>(
     batch: &'a [T],
     key: impl Fn(&T) -> K,
     send: impl Fn(K, Vec<&'a T>) -> F,
-) -> Answers<A>
+) -> impl Future<Output = Answers<A>>
 where
     K: PartialEq,
     F: Future<Output = Answers<A>>,
@@ -26,17 +26,17 @@ where
             None => parts.push((key, vec![index])),
         }
     }
-    if parts.len() <= 1 {
-        return match parts.pop() {
-            Some((key, _)) => send(key, batch.iter().collect()).await,
-            None => Vec::new(),
-        };
+    if parts.len() == 1
+        && let Some((key, _)) = parts.pop()
+    {
+        return Either::Left(send(key, batch.iter().collect()));
     }
     let sent = parts.into_iter().map(|(key, indices)| {
         let answers = send(key, indices.iter().map(|&index| &batch[index]).collect());
         async { (indices, answers.await) }
     });
-    gather(batch.len(), join_all(sent).await)
+    let (count, sent) = (batch.len(), join_all(sent));
+    Either::Right(async move { gather(count, sent.await) })
 }
 
 /// Puts the answers to the parts of a batch of `count` entries in its order. Each part comes with

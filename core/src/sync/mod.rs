@@ -22,16 +22,10 @@ pub(crate) use self::{
 
 /// Returns what some work returns; `None` if it panics, after which it is not polled again.
 #[cfg(not(test))]
-pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Option<T> {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::task::Poll;
+pub(crate) fn caught<T>(work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
+    use futures_util::FutureExt;
 
-    let mut work = std::pin::pin!(work);
-    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Some),
-        Err(_) => Poll::Ready(None),
-    })
-    .await
+    std::panic::AssertUnwindSafe(work).catch_unwind().map(Result::ok)
 }
 
 /// Runs a task beside the one that calls, on the engine's runtime.

@@ -82,7 +82,7 @@ impl RedisSteps {
         };
         let call = Call { script, complete: &complete, quorum: None };
         let stripe = stripe_of(first.object);
-        match self.route().send(stripe, Request::Script(&call), end).await {
+        match self.route.send(stripe, Request::Script(&call), end).await {
             Ok(answered) => replies(answered.value, entries.len()),
             Err(error) => {
                 let key = keys.first().map_or("", String::as_str);

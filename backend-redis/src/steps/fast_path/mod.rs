@@ -5,12 +5,14 @@ mod busy;
 mod mutexes;
 mod semaphores;
 
+use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::clock::{Instant, micros};
 use stanchion_core::spi::{Acquire, Acquired, Answers, Kept, Object, Request, Response};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 
 pub(crate) use self::busy::Busy;
+use super::acked_reply::AckedReply;
 use super::call::Step;
 use super::reply::Reply;
 use super::{Context, RedisSteps};
@@ -28,8 +30,14 @@ pub(super) enum FastScript {
     RenewPermits,
 }
 
-/// The answers of a fast script; `None` to an entry that needs a full one.
-type FastAnswers = Vec<Option<Result<Response>>>;
+/// A fast script, and what it is given and answers.
+struct FastStep<'a> {
+    step: Step<'a, Request>,
+    /// Reads the reply to an entry; `None` for one that needs a full script.
+    read: fn(&Request, &Reply) -> Result<Option<Response>>,
+    /// Maximum number of entries of one call.
+    most: usize,
+}
 
 impl RedisSteps {
     /// Returns the fast script that may serve a request.
@@ -63,12 +71,22 @@ impl RedisSteps {
         batch: &[&Request],
         end: Instant,
     ) -> Answers<Response> {
-        let mut answers = match script {
-            FastScript::Mutexes => self.exchange_mutexes(batch, end).await,
-            FastScript::RenewMutexes => self.renew_mutexes(batch, end).await,
-            FastScript::Permits => self.exchange_permits(batch, end).await,
-            FastScript::RenewPermits => self.renew_permits(batch, end).await,
+        let FastStep { step, read, most } = match script {
+            FastScript::Mutexes => mutexes::exchange(self.scripts()),
+            FastScript::RenewMutexes => mutexes::renewals(self.scripts()),
+            FastScript::Permits => semaphores::exchange(self.scripts()),
+            FastScript::RenewPermits => semaphores::renewals(self.scripts()),
         };
+        let replies = if batch.len() <= most {
+            self.call_with_acks(&step, batch, end).await
+        } else {
+            let parts = batch.chunks(most).map(|part| self.call_with_acks(&step, part, end));
+            join_all(parts).await.into_iter().flatten().collect()
+        };
+        let answer = |(acked, entry): (Result<AckedReply>, &&Request)| {
+            acked?.confirmed(|reply| read(entry, &reply), Option::is_some)
+        };
+        let mut answers: Vec<_> = replies.into_iter().zip(batch).map(answer).map(Result::transpose).collect();
         let refused: Vec<usize> = (0..batch.len()).filter(|&index| answers[index].is_none()).collect();
         if !refused.is_empty() {
             let rest: Vec<&Request> = refused.iter().map(|&index| batch[index]).collect();
@@ -80,19 +98,6 @@ impl RedisSteps {
             }
         }
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unexpected()))).collect()
-    }
-
-    async fn call_fast(
-        &self,
-        step: &Step<'_, Request>,
-        batch: &[&Request],
-        end: Instant,
-        read: fn(&Request, &Reply) -> Result<Option<Response>>,
-    ) -> FastAnswers {
-        let replies = self.call_with_acks(step, batch, end).await.into_iter().zip(batch);
-        let answers =
-            replies.map(|(acked, entry)| acked?.confirmed(|reply| read(entry, &reply), Option::is_some));
-        answers.map(Result::transpose).collect()
     }
 }
 

@@ -1,27 +1,24 @@
 //! The fast scripts of mutexes.
 
 use redis::Cmd;
-use stanchion_core::clock::Instant;
 use stanchion_core::spi::{Renew, Request, contents};
 
+use super::super::Context;
 use super::super::call::Step;
-use super::super::{Context, RedisSteps};
-use super::{FastAnswers, add_records, exchanged, milliseconds, object_of, renewed, ticket_into};
+use super::{FastStep, add_records, exchanged, milliseconds, object_of, renewed, ticket_into};
 use crate::durability::Writes;
 use crate::keys::{digits, stripe_of};
+use crate::script::Scripts;
 
-impl RedisSteps {
-    /// Releases and locks; `None` for an entry that needs a full script.
-    pub(super) async fn exchange_mutexes(&self, batch: &[&Request], end: Instant) -> FastAnswers {
-        let step = Step::whole(&self.scripts().fast_path, object_of, encode_exchange);
-        self.call_fast(&step, batch, end, |entry, reply| exchanged(entry, reply.sole()?, 1)).await
-    }
+/// Releases and locks.
+pub(super) fn exchange(scripts: &Scripts) -> FastStep<'_> {
+    let step = Step::whole(&scripts.fast_path, object_of, encode_exchange);
+    FastStep { step, read: |entry, reply| exchanged(entry, reply.sole()?, 1), most: usize::MAX }
+}
 
-    /// Renews; `None` for an entry that needs the full script.
-    pub(super) async fn renew_mutexes(&self, batch: &[&Request], end: Instant) -> FastAnswers {
-        let step = Step::whole(&self.scripts().fast_renew, object_of, encode_renewals);
-        self.call_fast(&step.writing(Writes::Renewals), batch, end, renewed).await
-    }
+pub(super) fn renewals(scripts: &Scripts) -> FastStep<'_> {
+    let step = Step::whole(&scripts.fast_renew, object_of, encode_renewals).writing(Writes::Renewals);
+    FastStep { step, read: renewed, most: usize::MAX }
 }
 
 /// Adds what the fast script is given.

@@ -1,39 +1,30 @@
 //! The fast script of semaphores.
 
-use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::clock::{Instant, micros};
+use stanchion_core::clock::micros;
 use stanchion_core::spi::{Renew, Request, Response, contents};
 
+use super::super::Context;
 use super::super::call::Step;
 use super::super::reply::Reply;
-use super::super::{Context, RedisSteps};
-use super::{FastAnswers, add_records, exchanged, object_of, renewed, ticket_into};
+use super::{FastStep, add_records, exchanged, object_of, renewed, ticket_into};
 use crate::durability::Writes;
 use crate::keys::{digits, stripe_of};
+use crate::script::Scripts;
 
 /// Maximum number of entries of one request: each can cost the server the reading of 16 holds.
 const MAX_ENTRIES: usize = 200;
 
-impl RedisSteps {
-    /// Releases and acquires; `None` for an entry that needs a full script.
-    pub(super) async fn exchange_permits(&self, batch: &[&Request], end: Instant) -> FastAnswers {
-        let parts = batch.chunks(MAX_ENTRIES).map(async |part| {
-            let step = Step::whole(&self.scripts().fast_permits, object_of, encode_exchange);
-            self.call_fast(&step, part, end, read_exchanged).await
-        });
-        join_all(parts).await.into_iter().flatten().collect()
-    }
+/// Releases and acquires.
+pub(super) fn exchange(scripts: &Scripts) -> FastStep<'_> {
+    let step = Step::whole(&scripts.fast_permits, object_of, encode_exchange);
+    FastStep { step, read: read_exchanged, most: MAX_ENTRIES }
+}
 
-    /// Renews; `None` for an entry that needs the full script.
-    pub(super) async fn renew_permits(&self, batch: &[&Request], end: Instant) -> FastAnswers {
-        let parts = batch.chunks(MAX_ENTRIES).map(async |part| {
-            let step = Step::whole(&self.scripts().fast_permits, object_of, encode_renewals);
-            self.call_fast(&step.writing(Writes::Renewals), part, end, renewed).await
-        });
-        join_all(parts).await.into_iter().flatten().collect()
-    }
+pub(super) fn renewals(scripts: &Scripts) -> FastStep<'_> {
+    let step = Step::whole(&scripts.fast_permits, object_of, encode_renewals).writing(Writes::Renewals);
+    FastStep { step, read: renewed, most: MAX_ENTRIES }
 }
 
 fn read_exchanged(entry: &Request, reply: &Reply) -> Result<Option<Response>> {

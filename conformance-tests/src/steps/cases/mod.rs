@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 use super::harness::{ClockHarness, StepHarness};
 use crate::case::Case;
 
-/// The list of cases about [`PermitSteps`](stanchion_core::spi::PermitSteps).
+/// The list of cases about mutexes and semaphores.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_permit_step_case {
@@ -112,7 +112,7 @@ macro_rules! for_each_permit_step_case {
     };
 }
 
-/// The list of cases about [`GroupSteps`](stanchion_core::spi::GroupSteps), and the members they
+/// The list of cases about wait groups, and the members they
 /// count.
 #[doc(hidden)]
 #[macro_export]
@@ -142,7 +142,7 @@ macro_rules! for_each_group_step_case {
     };
 }
 
-/// The list of cases about [`LimitSteps`](stanchion_core::spi::LimitSteps), by the store's own
+/// The list of cases about limiters, by the store's own
 /// clock.
 #[doc(hidden)]
 #[macro_export]
@@ -162,7 +162,7 @@ macro_rules! for_each_limit_step_case {
     };
 }
 
-/// The list of cases about [`ListSteps`](stanchion_core::spi::ListSteps), of a store that has all
+/// The list of cases about listings, of a store that has all
 /// other steps.
 #[doc(hidden)]
 #[macro_export]

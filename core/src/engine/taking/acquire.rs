@@ -97,10 +97,10 @@ impl Acquisition<'_> {
         }
     }
 
-    async fn ask(&self) -> Result<Acquired> {
+    fn ask(&self) -> impl Future<Output = Result<Acquired>> {
         let shared = &self.engine.shared;
         let end = self.wait_limit.request_end(shared.request_end(Some(self.request.lease)));
-        shared.batcher.ask(self.request.clone(), end).await
+        shared.batcher.ask(self.request.clone(), end)
     }
 
     fn judge(

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::{FutureExt, TryFutureExt};
 use tokio::runtime::{Handle, Id};
 
-use super::queue::{Admission, RequestQueue};
+use super::queue::{Admission, RequestQueue, SendSlot};
+use super::until_known;
 use crate::clock::{Instant, now, timeout_at};
 use crate::engine::contained::{REQUEST_GRACE, unanswered};
-use crate::spi::{Ask, Lane, Request, RequestId, RequestKind, Response, Steps};
+use crate::spi::{Ask, Lane, Request, RequestId, RequestKind, Response, Steps, short};
 use crate::{Error, ErrorKind, Result};
 
 /// Number of queues from which on idle ones are dropped.
@@ -73,23 +75,29 @@ impl Batcher {
     ///
     /// # Errors
     /// The request's own error; at `end`, `Unavailable` if it was not sent, `Unknown` if it was.
-    pub(crate) async fn ask<A: Ask>(&self, request: A, end: Instant) -> Result<A::Answer> {
-        self.ask_timed(request, end).await.map(|timed| timed.answer)
+    pub(crate) fn ask<A: Ask>(&self, request: A, end: Instant) -> impl Future<Output = Result<A::Answer>> {
+        self.ask_timed(request, end).map_ok(|timed| timed.answer)
     }
 
     /// As [`ask`](Self::ask), with the times of the answer.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub(crate) async fn ask_timed<A: Ask>(&self, request: A, end: Instant) -> Result<Timed<A::Answer>> {
-        let Timed { answer, sent, received } = self.send(request.into(), end).await?;
-        A::answer(answer).map(|answer| Timed { answer, sent, received })
+    pub(crate) fn ask_timed<A: Ask>(
+        &self,
+        request: A,
+        end: Instant,
+    ) -> impl Future<Output = Result<Timed<A::Answer>>> {
+        self.send(request.into(), end).map(|answered| {
+            let Timed { answer, sent, received } = answered?;
+            A::answer(answer).map(|answer| Timed { answer, sent, received })
+        })
     }
 
     async fn send(&self, request: Request, end: Instant) -> Result<Timed<Response>> {
         let queue = self.queue(&request)?;
         let (mut slot, mut stale, mut answer) = match queue.admit(request) {
-            Admission::Alone(request, send_slot) => return queue.send_alone(request, send_slot, end).await,
+            Admission::Alone(request, send_slot) => return self.send_alone(request, send_slot, end).await,
             Admission::Queued(slot, stale, answer) => (slot, stale, answer),
         };
         // A batch has a time limit of its own, which the engine keeps a little later.
@@ -106,6 +114,23 @@ impl Batcher {
             }
             stale = slot.stale_at();
         }
+    }
+
+    /// Sends a request on its caller's task. A decision whose outcome is unknown is sent again until
+    /// `end`.
+    async fn send_alone(&self, request: Request, slot: SendSlot, end: Instant) -> Result<Timed<Response>> {
+        let (mut batch, sent) = ([request], now());
+        let first = end.min(sent + batch[0].time_limit(self.steps.request_timeout()));
+        let answers = match batch[0].kind().is_in_turn() {
+            true => until_known::send(&*self.steps, &mut batch, first, Some(end), &|_| true).await,
+            false => self.steps.send(&batch, first).await,
+        };
+        drop(slot);
+        answers.into_iter().next().unwrap_or_else(|| Err(short())).map(|answer| Timed {
+            answer,
+            sent,
+            received: now(),
+        })
     }
 
     fn queue(&self, request: &Request) -> Result<Arc<RequestQueue>> {

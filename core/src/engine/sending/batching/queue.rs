@@ -82,14 +82,6 @@ impl RequestQueue {
         state.under_way.is_none().then(|| state.last_id.take())
     }
 
-    /// Sends a request on its caller's task, until `end`.
-    pub(super) async fn send_alone(&self, request: Request, slot: SendSlot, end: Instant) -> Answer {
-        let (mut batch, sent) = ([request], now());
-        let answer = until_known::send(&*self.steps, &mut batch, end, Some(end), &|_| true).await.pop();
-        drop(slot);
-        answer.unwrap_or_else(|| Err(short())).map(|answer| Timed { answer, sent, received: now() })
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -133,8 +133,9 @@ impl Outbox {
                 return;
             }
             let done = tokio::select! {
-                () = self.filled.notified() => continue,
+                biased;
                 Some(done) = tasks.join_next() => done.unwrap_or_else(|error| resume_unwind(error.into_panic())),
+                () = self.filled.notified() => continue,
             };
             match done {
                 Done::Rested(channel) => self.queue().rested(channel),
