@@ -137,7 +137,8 @@ macro_rules! step_suite {
     };
 }
 
-/// The part of [`step_suite!`](crate::step_suite!) that needs the requests of mutexes and semaphores.
+/// The part of [`step_suite!`](crate::step_suite!) that needs the requests of mutexes and
+/// semaphores.
 #[macro_export]
 macro_rules! permit_step_suite {
     ($($call:tt)+) => {

@@ -74,7 +74,7 @@ impl MutantModel {
     fn process(&self, wrap: Option<&StepsWrap>) -> Arc<dyn Store> {
         let client = Arc::new(Client::new(&self.model, self.breach));
         let steps: Arc<dyn Steps> = client;
-        let own = Background { wake: Some(self.model.wakes()), ..Background::new(steps.clone()) };
+        let own = Background { wake: Some(self.model.wakes()), ..Background::new(Arc::clone(&steps)) };
         let mut capabilities = Capabilities::full("model", MutexMode::Lease);
         capabilities.bloom_filters = false;
         capabilities.namespaces = false;

@@ -33,7 +33,8 @@ use crate::clock::{Instant, now};
 /// It MUST NOT change while the record keeps a hold or a place, and MUST change once they were
 /// lost. The engine compares it with the last value: if it differs, the queue was lost with the
 /// record, and all waiters of the process send their requests again. In an answer after which no
-/// caller waits (`Granted`, [`Attached`]), only wait groups use it; it is 0 for other objects.
+/// caller waits (`Granted`, [`Attached`](super::Attached)), only wait groups use it; it is 0 for
+/// other objects.
 ///
 /// # Live and silent processes, and which places may be dropped
 /// - A process is **heard** on a name when it polls that name or keeps its places there, and when

@@ -58,7 +58,7 @@ fn engine() -> (Arc<Model>, Engine, Tell, Arc<AtomicBool>) {
     let (tell, tickets) = mpsc::unbounded_channel();
     let dropped = Arc::new(AtomicBool::new(false));
     let teller = Teller { tickets: tokio::sync::Mutex::new(tickets), dropped: Arc::clone(&dropped) };
-    let own = Background { chores: vec![Arc::new(teller)], ..Background::new(steps.clone()) };
+    let own = Background { chores: vec![Arc::new(teller)], ..Background::new(Arc::clone(&steps)) };
     let capabilities = Capabilities::full("model", MutexMode::Session);
     (model, Engine::start(capabilities, steps, own).unwrap(), tell, dropped)
 }

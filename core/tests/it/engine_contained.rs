@@ -228,7 +228,7 @@ async fn c17_a_short_lease_ends_no_call_that_leaves_with_it() {
 fn draining(drain: Duration) -> (Arc<Model>, Engine) {
     let model = Model::new();
     let steps = model.steps(Duration::from_secs(2));
-    let own = Background { wake: Some(model.wakes()), drain, ..Background::new(steps.clone()) };
+    let own = Background { wake: Some(model.wakes()), drain, ..Background::new(Arc::clone(&steps)) };
     (model, Engine::start(Capabilities::full("model", MutexMode::Lease), steps, own).unwrap())
 }
 
@@ -276,7 +276,7 @@ async fn c12_the_last_drop_waits_for_no_rest_between_two_attempts() {
 async fn c17_times_out_of_range_are_refused() {
     let start = |request_timeout, drain| {
         let steps = Model::new().steps(request_timeout);
-        let own = Background { drain, ..Background::new(steps.clone()) };
+        let own = Background { drain, ..Background::new(Arc::clone(&steps)) };
         Engine::start(Capabilities::full("model", MutexMode::Lease), steps, own).map(drop)
     };
     let second = Duration::from_secs(1);

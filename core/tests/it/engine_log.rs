@@ -91,7 +91,7 @@ fn logged(store: &'static str) -> (Arc<Model>, Engine) {
     let model = Model::new();
     let steps = model.steps(Duration::from_secs(2));
     let slow_wait = Duration::MAX;
-    let own = Background { wake: Some(model.wakes()), slow_wait, ..Background::new(steps.clone()) };
+    let own = Background { wake: Some(model.wakes()), slow_wait, ..Background::new(Arc::clone(&steps)) };
     (model, Engine::start(Capabilities::full(store, MutexMode::Lease), steps, own).unwrap())
 }
 

@@ -77,7 +77,7 @@ async fn c29_outages_losses_waits_and_decisions_are_counted() {
     let metrics = recorded();
     let model = Model::new();
     let steps = model.steps(Duration::from_secs(2));
-    let own = Background { wake: Some(model.wakes()), ..Background::new(steps.clone()) };
+    let own = Background { wake: Some(model.wakes()), ..Background::new(Arc::clone(&steps)) };
     let engine = Engine::start(Capabilities::full("counted", MutexMode::Lease), steps, own).unwrap();
     let ttl = Duration::from_secs(1);
     let lasting = engine.mutex("a", MutexOptions::default()).unwrap();
@@ -127,7 +127,7 @@ fn goes_away(name: &'static str) -> (Arc<Model>, Engine) {
     let model = Model::new();
     let steps = model.steps(Duration::from_secs(2));
     let capabilities = Capabilities::full(name, MutexMode::Lease);
-    let engine = Engine::start(capabilities, steps.clone(), Background::new(steps)).unwrap();
+    let engine = Engine::start(capabilities, Arc::clone(&steps), Background::new(steps)).unwrap();
     model.faults.away.store(true, SeqCst);
     (model, engine)
 }

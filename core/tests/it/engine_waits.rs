@@ -1,5 +1,6 @@
 //! What the log says of waits that were long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion::memory::MemoryStore;
@@ -20,7 +21,7 @@ fn engine() -> Engine {
     let model = Model::new();
     let steps = model.steps(Duration::from_secs(2));
     let wake = Some(model.wakes());
-    let own = Background { wake, slow_wait: SLOW, ..Background::new(steps.clone()) };
+    let own = Background { wake, slow_wait: SLOW, ..Background::new(Arc::clone(&steps)) };
     Engine::start(Capabilities::full("waited for", MutexMode::Lease), steps, own).unwrap()
 }
 

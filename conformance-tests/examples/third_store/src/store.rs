@@ -40,8 +40,11 @@ impl Client {
         // A networked store gives the engine steps with their own connection: see `Background`.
         let (steps, wake) = self.steps(server).await;
         let sweep = Sweep(ThirdSteps { server: Arc::clone(server), client: self });
-        let own =
-            Background { wake: Some(wake), chores: vec![Arc::new(sweep)], ..Background::new(steps.clone()) };
+        let own = Background {
+            wake: Some(wake),
+            chores: vec![Arc::new(sweep)],
+            ..Background::new(Arc::clone(&steps))
+        };
         Ok(ThirdStore { engine: Engine::start_wrapped(wrap, capabilities(), steps, own)? })
     }
 }

@@ -206,7 +206,7 @@ pub fn model() -> (Arc<Model>, Engine) {
 pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
     let model = Model::new();
     let steps = model.steps(request_timeout);
-    let own = Background { wake: Some(model.wakes()), ..Background::new(steps.clone()) };
+    let own = Background { wake: Some(model.wakes()), ..Background::new(Arc::clone(&steps)) };
     let engine = Engine::start(Capabilities::full("model", MutexMode::Lease), steps, own).unwrap();
     (model, engine)
 }

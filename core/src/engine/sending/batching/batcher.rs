@@ -116,8 +116,8 @@ impl Batcher {
         }
     }
 
-    /// Sends a request on its caller's task. A decision whose outcome is unknown is sent again until
-    /// `end`.
+    /// Sends a request on its caller's task. A decision whose outcome is unknown is sent again
+    /// until `end`.
     async fn send_alone(&self, request: Request, slot: SendSlot, end: Instant) -> Result<Timed<Response>> {
         let (mut batch, sent) = ([request], now());
         let first = end.min(sent + batch[0].time_limit(self.steps.request_timeout()));
@@ -183,7 +183,8 @@ mod tests {
             let answer = |request: &Request| {
                 let Decide { id, quota, .. } = Decide::of(request).unwrap();
                 let mut place = crate::limiter::Reserved::default();
-                (place.ready_at, place.wait) = (id.sequence.as_u128() as u64, id.number);
+                (place.ready_at, place.wait) =
+                    (u64::try_from(id.sequence.as_u128() >> 64).unwrap(), id.number);
                 Ok(Response::Decide(Limited::Reserved { place: Some(place), quota: *quota }))
             };
             batch.iter().map(answer).collect()
