@@ -18,18 +18,19 @@ where
     K: PartialEq,
     F: Future<Output = Answers<A>>,
 {
-    let mut parts: Vec<(K, Vec<usize>)> = Vec::with_capacity(1);
+    let first = batch.first().map(&key);
+    if let Some(first) = first
+        && batch[1..].iter().all(|entry| key(entry) == first)
+    {
+        return Either::Left(send(first, batch.iter().collect()));
+    }
+    let mut parts: Vec<(K, Vec<usize>)> = Vec::new();
     for (index, entry) in batch.iter().enumerate() {
         let key = key(entry);
         match parts.iter_mut().find(|(known, _)| *known == key) {
             Some((_, indices)) => indices.push(index),
             None => parts.push((key, vec![index])),
         }
-    }
-    if parts.len() == 1
-        && let Some((key, _)) = parts.pop()
-    {
-        return Either::Left(send(key, batch.iter().collect()));
     }
     let sent = parts.into_iter().map(|(key, indices)| {
         let answers = send(key, indices.iter().map(|&index| &batch[index]).collect());

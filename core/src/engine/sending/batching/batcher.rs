@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::{FutureExt, TryFutureExt};
 use tokio::runtime::{Handle, Id};
 
-use super::queue::{Admission, RequestQueue, SendSlot};
+use super::queue::{Admission, RequestQueue, SendSlot, Timed};
 use super::until_known;
 use crate::clock::{Instant, now, timeout_at};
 use crate::engine::contained::{REQUEST_GRACE, unanswered};
@@ -19,16 +19,6 @@ const MAXIMUM_QUEUES: usize = 64;
 /// A runtime, a lane of the store, and the kind of requests whose batches are in turn: they have
 /// queues of their own.
 type QueueKey = (Id, Lane, Option<RequestKind>);
-
-/// An answer, and the times between which the store gave it.
-#[derive(Debug)]
-pub(crate) struct Timed<T> {
-    pub(crate) answer: T,
-    /// Just before the request was sent for the first time.
-    pub(crate) sent: Instant,
-    /// When the answer arrived.
-    pub(crate) received: Instant,
-}
 
 /// The callers' requests.
 #[derive(Debug)]

@@ -10,11 +10,20 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::batcher::Timed;
 use super::until_known;
 use crate::clock::now;
 use crate::spi::{ProbeItems, Request, RequestId, Response, Steps, short};
 use crate::{Result, Ticket};
+
+/// An answer, and the times between which the store gave it.
+#[derive(Debug)]
+pub(crate) struct Timed<T> {
+    pub(crate) answer: T,
+    /// Just before the request was sent for the first time.
+    pub(crate) sent: Instant,
+    /// When the answer arrived.
+    pub(crate) received: Instant,
+}
 
 type Answer = Result<Timed<Response>>;
 
