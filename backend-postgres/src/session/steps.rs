@@ -210,7 +210,8 @@ impl Steps for SessionSteps {
     }
 
     async fn send(&self, batch: &[Request], end: Instant) -> Answers<Response> {
-        by(batch, Request::kind, |kind, entries| self.send_kind(kind, entries, end)).await
+        // Boxed: an optimising build refuses futures that are nested deeper.
+        by(batch, Request::kind, |kind, entries| Box::pin(self.send_kind(kind, entries, end))).await
     }
 
     fn request_timeout(&self) -> Duration {
