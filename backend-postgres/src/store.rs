@@ -122,10 +122,10 @@ impl PostgresStore {
     ///
     /// The call waits in the queue of all callers. The transaction's `lock_timeout` limits the
     /// wait; without it there is no limit, also while the store cannot make a connection of its
-    /// own, which is logged as an outage. A circle of such waits and of row locks is found by the
-    /// server, which ends one of the transactions, unless it leads through a guard, or through a
-    /// call that waits in front of this one: a caller who has the mutex by a guard and waits for a
-    /// row of this transaction is waited for until the guard is given up. The same transaction may
+    /// own, which is logged as an outage. The server detects deadlocks between such waits and
+    /// row locks, and ends one of the transactions. It cannot see a guard, or a call that waits in
+    /// front of this one: if a caller has the mutex by a guard and waits for a row of this
+    /// transaction, this call waits until the guard is given up. The same transaction may
     /// lock the same mutex again. There is no lease: while the transaction stays open, it keeps the
     /// mutex ([M1] holds as long as the transaction is open, and no longer), so set
     /// `idle_in_transaction_session_timeout`. A `ROLLBACK TO` a savepoint that is older than the

@@ -32,9 +32,9 @@ impl CallRuntime {
         std::process::id() != self.process
     }
 
-    /// Makes a call on the runtime that polls it, if that is the one with connections of its own;
-    /// on that of the engine's thread if it is another, if there is none, or if it has a clock of
-    /// its own, as a test with paused time has.
+    /// Runs a call on the polling runtime if that runtime owns the callers' connections, otherwise
+    /// on the engine's; on the engine's, too, if the polling runtime has a clock of its own, as a
+    /// test with paused time has.
     pub(crate) fn call<F: Future>(&self, work: F) -> Call<'_, F> {
         Call {
             call_runtime: self,
