@@ -1,15 +1,14 @@
 -- acquire: grants, queues or refuses, first come, first served among the live.
 --
 -- ARGV     for each entry: ticket, weight, lease, limit, check (`r` refuse, `a` adopt or follow,
--- `p` replace),
+--          `p` replace),
 --          queue (`1` or `0`), max_waiters (or empty), label (a space and the text, or empty)
 -- Returns  {0, token, limit} granted, of a wait group {0, token, limit, epoch}
 --          {1, limit, epoch} waiting, 0 if not queued   {2} cancelled before
 --          {3, stored} limits differ   {4, limit} too large  {5} the queue is at its bound
 -- Complexity  O(log E); with a queue O(log Q + waiters passed over).
 -- Retry    the ticket names the acquisition: one that holds gets its lease anew and the same token,
--- one that queues
---          keeps its place.
+--          one that queues keeps its place.
 
 -- Whether no live waiter stands in front. Those that can never be served do not count.
 local function in_front(o)

@@ -3,8 +3,9 @@
 --
 -- ARGV     for each entry: from, to, lease, label (a space and the text, or empty to keep it)
 -- Returns  {1, token, weight} taken over, of a wait group {1, token, weight, epoch}   {0} it is
--- gone Complexity  O(log E). Retry    finds the hold under the new ticket and gives the same answer
--- with the lease anew.
+--          gone
+-- Complexity  O(log E).
+-- Retry    finds the hold under the new ticket and gives the same answer with the lease anew.
 
 return run(4, function(o, at)
   local from, to, lease = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])

@@ -5,8 +5,10 @@
 -- the insert was answered already: a late copy makes no filter.
 --
 -- ARGV     behind the first two: lane, number of the request, generation and end that are known, a
--- fresh generation, terms Returns  {} Complexity  O(bytes of the pages). Retry    begins the pages
--- that are left.
+--          fresh generation, terms
+-- Returns  {}
+-- Complexity  O(bytes of the pages).
+-- Retry    begins the pages that are left.
 
 return run(0, function(o, at, list)
   load(o, 'a' .. ARGV[at])

@@ -6,8 +6,9 @@
 --
 -- ARGV     behind the first two: how long the record stays, in ms
 -- Returns  {1, generation, ends}   {}  there is none   {0, pages} nothing done: the number of pages
--- of the filter Complexity  O(pages of the filter). Retry    finds the filter cleared and gives the
--- same answer.
+--          of the filter
+-- Complexity  O(pages of the filter).
+-- Retry    finds the filter cleared and gives the same answer.
 
 return run(0, function(o, at, list)
   load(o, 'a')

@@ -3,7 +3,7 @@
 --
 -- KEYS     last: `bt:NAME`, a temporary key for the piece, for BITOP
 -- ARGV     3 known generation   4 known end   5 a fresh generation   6 terms   7 number of the
--- first byte in the page
+--          first byte in the page
 --          8 bytes
 -- Returns  {0, generation, ends}   {1, terms} the terms in force, which differ   {2} lost
 -- Complexity  O(bytes of the page).

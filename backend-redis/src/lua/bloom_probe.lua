@@ -5,21 +5,23 @@
 -- that of two equal items the second finds every bit set.
 --
 -- ARGV     3 lane   4 number of the request   5 maximum number of pages it may create   6 number of
--- groups
+--          groups
 --          then for each group: `i` insert or `c` contains, known generation, known end, a fresh
---          generation, terms, number of items of each call, number of parts then for each part:
---          index of its page in KEYS, then for each bit two numbers of 3 bytes: its offset in the
---          page, and the index of its item, from 0
+--          generation, terms, number of items of each call, number of parts
+--          then for each part: index of its page in KEYS, then for each bit two numbers of 3 bytes:
+--          its offset in the page, and the index of its item, from 0
 -- Returns  {1, answer}   {0} a later request of the lane was answered before   {2} nothing done:
--- too many pages to begin
+--          too many pages to begin
 --          The answer, also kept as `a<lane>`: "number time", then, each after a `;`, for each call
---          "t BITS"  a 1 for each item that is new or contained    "e" no filter   "E" a cleared
---          one "m TERMS" the terms in force, which differ              "l" lost and "g GENERATION
---          ENDS" before a `t` or `E` if the record is another than before.
+--          "t BITS"  a 1 for each item that is new or contained    "e" no filter
+--          "E" a cleared one
+--          "m TERMS" the terms in force, which differ              "l" lost
+--          and "g GENERATION ENDS" before a `t` or `E` if the record is another than before.
 -- Complexity  O(bits + pages). New lanes O(1) on average, each of them O(pages of the filter) at
--- worst. Retry    the lane and number name the request: for 60 s a retry gets the answer of the
--- first time. The answer to a
---          request that sets no bit is not kept, and a retry of it runs again.
+--          worst.
+-- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first
+--          time. The answer to a request that sets no bit is not kept, and a retry of it runs
+--          again.
 
 -- Maximum number of bits in one call of a command. More of them are not faster.
 local BITS = 250

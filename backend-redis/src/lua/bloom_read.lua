@@ -1,8 +1,10 @@
 -- bloom_read: reads a piece of one page.
 --
 -- ARGV     behind the first two: generation and end that are known, number of the first byte in the
--- page, how many Returns  {0, bytes}, none if the page was not begun   {1} no filter, or a cleared
--- one   {2} lost Complexity  O(bytes). Retry    reads again.
+--          page, how many
+-- Returns  {0, bytes}, none if the page was not begun   {1} no filter, or a cleared one   {2} lost
+-- Complexity  O(bytes).
+-- Retry    reads again.
 
 return run(0, function(o, at, list)
   load(o, 'a')

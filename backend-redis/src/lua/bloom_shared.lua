@@ -5,12 +5,10 @@
 --          2.. `bPAGE:NAME`  strings: the pages that the step is about. A page has PAGE bits, the
 --          last one as many as are left; bit 0 is the highest of the first byte.
 -- ARGV     for each filter: how many arguments it has, the numbers of its pages, then the arguments
--- of the step. Packed
---          numbers have 3 bytes each. A record that the caller knows is its generation and end, or
---          '' and 0.
+--          of the step. Packed numbers have 3 bytes each. A record that the caller knows is its
+--          generation and end, or '' and 0.
 -- Returns  an array with an array for each filter. The answer for a filter one of whose keys holds
--- a foreign type is
---          {-1, key, type}; nothing of that filter was changed.
+--          a foreign type is {-1, key, type}; nothing of that filter was changed.
 --
 -- H fields: `f` the filter: "generation ends set lanes sweep terms", where `ends` is when all of it
 -- expires, in ms, 0 for never, `set` how many bits are set, `lanes` how many fields `a` there are

@@ -2,7 +2,9 @@
 --
 -- ARGV     behind the first two: generation and end that are known
 -- Returns  {0, generation, ends, bits that are set, terms}   {1} no filter   {1, generation, ends}
--- a cleared one  {2} lost Complexity  O(1). Retry    asks again.
+--          a cleared one  {2} lost
+-- Complexity  O(1).
+-- Retry    asks again.
 
 return run(0, function(o, at)
   load(o, 'a')

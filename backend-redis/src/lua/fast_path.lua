@@ -7,19 +7,17 @@
 --
 -- KEYS     the marks of the stripes of the acquires; H of each release; H of each acquire
 -- ARGV     1 number of marks  2 number of releases  3 the kinds of the entries in their order, `r`
--- or `a` for each; for each
---          release: ticket; for each acquire: place of its mark in KEYS, lease in ms; ticket, `q`
---          if it would queue or `t` if not, and the label (a space and the text, or empty)
+--          or `a` for each; for each release: ticket; for each acquire: place of its mark in KEYS,
+--          lease in ms; ticket, `q` if it would queue or `t` if not, and the label (a space and the
+--          text, or empty)
 -- Returns  a text, which is quicker to read than a list: "TOKEN ", the token of all grants, and a
--- letter for each entry in order:
---          `r` the hold was there and is released; `g` granted; `h` it is held and `t` was given;
---          `n` the entry needs the step `release` or `acquire`
+--          letter for each entry in order: `r` the hold was there and is released; `g` granted; `h`
+--          it is held and `t` was given; `n` the entry needs the step `release` or `acquire`
 -- Complexity  O(1) for each entry.
 -- Retry    a release finds the hold gone, which the step `release` answers; a ticket that holds
--- already needs the step
---          `acquire`, which answers it as before.
+--          already needs the step `acquire`, which answers it as before.
 -- Memory   a release needs none. A grant for which there is none needs the step `acquire`, which
--- says so.
+--          says so.
 
 local call, sub, byte, format = redis.call, string.sub, string.byte, string.format
 local MARKS, RELEASES, KINDS = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]

@@ -6,21 +6,21 @@
 --
 -- KEYS     the marks of the stripes of the acquires; H of each entry
 -- ARGV     1 number of marks  2 retention  3 the kinds of the entries in their order, `r`, `n` or
--- `a` for each; for a
---          release: ticket; for a renewal: ticket, lease; for an acquire: place of its mark in
---          KEYS; ticket, `q` if it would queue or `t` if not, check as in `acquire`, and the label
---          (a space and the text, or empty); weight, lease, limit
+--          `a` for each; for a release: ticket; for a renewal: ticket, lease; for an acquire: place
+--          of its mark in KEYS; ticket, `q` if it would queue or `t` if not, check as in `acquire`,
+--          and the label (a space and the text, or empty); weight, lease, limit
 -- Returns  in the order of the entries, for a release: 1 the hold was there; 0 the entry needs the
--- step `release`
+--          step `release`
 --          for a renewal: 1 the hold was there and has its new lease; 0 the entry needs the step
---          `renew` for an acquire: the token; 0 the entry needs the step `acquire`; -1 the permits
---          are not there and `t` was given; with the stored limit behind it if that is another one
+--          `renew`
+--          for an acquire: the token; 0 the entry needs the step `acquire`; -1 the permits are not
+--          there and `t` was given; with the stored limit behind it if that is another one
 -- Complexity  O(holds) for each entry.
 -- Retry    a release finds the hold gone, which the step `release` answers; a ticket that holds
--- already needs the step
---          `acquire`, which answers it as before; a lease is counted from the last renewal.
+--          already needs the step `acquire`, which answers it as before; a lease is counted from
+--          the last renewal.
 -- Memory   a release or a renewal needs none. A grant for which there is none needs the step
--- `acquire`, which says so.
+--          `acquire`, which says so.
 
 local call, sub, byte = redis.call, string.sub, string.byte
 local MARKS, STATE, KINDS = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]

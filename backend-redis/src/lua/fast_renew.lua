@@ -4,10 +4,11 @@
 -- KEYS     H of each entry
 -- ARGV     for each entry: ticket, lease in ms
 -- Returns  for each entry: 1 the hold was there and has its new lease; 0 the entry needs the step
--- `renew` Complexity  O(1) for each entry. Retry    the lease is counted from the last one. Memory
--- is not needed: at `maxmemory` the server refuses a script its first write, if that may need some,
--- but not
---          what follows another write.
+--          `renew`
+-- Complexity  O(1) for each entry.
+-- Retry    the lease is counted from the last one.
+-- Memory   is not needed: at `maxmemory` the server refuses a script its first write, if that may
+--          need some, but not what follows another write.
 
 local call = redis.call
 local answers = {}

@@ -2,8 +2,9 @@
 --
 -- fenced(mark, token, ticket) returns whether the holder of the token may write. If so, it notes
 -- the holder as the newest. Call it before the first write, with a declared key for the mark: a
--- string "TOKEN TICKET" without expiry. Complexity  O(1). Retry       the same token from the same
--- ticket may write again.
+-- string "TOKEN TICKET" without expiry.
+-- Complexity  O(1).
+-- Retry       the same token from the same ticket may write again.
 
 local function fenced(mark, token, ticket)
   local seen = redis.call('GET', mark)

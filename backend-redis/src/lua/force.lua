@@ -4,11 +4,9 @@
 -- give the holder another hold, with another token, which the renewals of the holder would keep.
 --
 -- ARGV     for each entry: the ticket, or empty for all; for all, what the call before returned:
--- `next` (`0` at first) and
---          `before` (empty at first)
+--          `next` (`0` at first) and `before` (empty at first)
 -- Returns  {count}: how many holds were freed; for all {count, next, before}: with a `next` other
--- than `0` there may be
---          more. Holds granted after the first call are not freed.
+--          than `0` there may be more. Holds granted after the first call are not freed.
 -- Complexity  O(log E) for one; a part of all holds at a time, O(part · log E).
 -- Retry    finds nothing left to free.
 

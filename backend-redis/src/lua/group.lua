@@ -6,10 +6,12 @@
 -- so that V expires when no watcher asks any more.
 --
 -- H fields: `gen` number of the open generation or of the last one; `ends` how the members of the
--- open one ended so far: "finished abandoned expired"; `past` the outcomes of the last `KEPT`
--- generations, oldest first, each as `ends` and a `;` behind it; `old` the sum of the outcomes
--- before those. A generation of cancelled acquisitions never had a member: for it the outcome
--- before it is repeated, with `=` in front, and is summed once.
+-- open one ended so far:
+-- "finished abandoned expired"; `past` the outcomes of the last `KEPT` generations, oldest first,
+-- each as `ends` and
+-- a `;` behind it; `old` the sum of the outcomes before those. A generation of cancelled
+-- acquisitions never had a member: for it the outcome before it is repeated, with `=` in front, and
+-- is summed once.
 
 local KEPT = 16
 local WATCH, WATCH_MS = 1000000, 10000

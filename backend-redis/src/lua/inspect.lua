@@ -2,14 +2,13 @@
 -- the end of what has expired, and the beginning of a grace period.
 --
 -- ARGV     for each entry: where the part begins: '' tells no holds, '0' is the first part, after
--- that what the part before
---          returned; and the server process that returned it, or ''
+--          that what the part before returned; and the server process that returned it, or ''
 -- Returns  {now, limit or 0, waiters, weight of all holds, process, next, ticket, hold, ticket,
--- hold, ...}, a hold as in H.
---          With a `next` other than '0' there are more: then a hold that lasts all through is in
---          one part at least, and others may be. Parts after the first tell 0 waiters.
+--          hold, ...}, a hold as in H. With a `next` other than '0' there are more: then a hold
+--          that lasts all through is in one part at least, and others may be. Parts after the first
+--          tell 0 waiters.
 -- Complexity  O(MOST), and for the waiters O(min(Q, 1,000)). With few holds there is one part, of
--- one instant; more are read as
+--          one instant; more are read as
 --          H happens to have them, waiters and tombstones included.
 -- Retry    asks again.
 

@@ -5,9 +5,8 @@
 -- KEYS     `live` of each stripe
 -- ARGV     1 process
 -- Returns  for each stripe: 1 the process is marked; 0 it takes the step `poll`, because the
--- process was silent or is unknown,
---          because nobody was heard for so long that a grace period may have to begin, or because
---          `live` expires soon
+--          process was silent or is unknown, because nobody was heard for so long that a grace
+--          period may have to begin, or because `live` expires soon
 -- Complexity  O(log processes) for each stripe.
 -- Retry    marks again.
 

@@ -8,18 +8,18 @@
 --          check (`r` refuse, `a` adopt or follow, `p` replace), amount, period, burst, cost,
 --          ticket or empty for takes, the maximum wait or how many takes
 -- Returns  {1, answer}   {1, answer, elapsed} from memory: the time since the decision, 0 if the
--- clock has gone back since
+--          clock has gone back since
 --          {0} if a later request of the lane was answered before.
 --          The answer, also kept as `a<lane>`: "number time behind", where `behind` is by how much
---          the clock has gone back, then, each after a `;`, for each group "t COUNT ADMITTED COST
---          TOKENS FRACTION SETTLED"  the content before the first; 1 if no reservation is ahead "r
---          READY_AT WAIT" reserved   "n" no place within the maximum wait   "c" cancelled before "m
---          COUNT" the quotas differ   "l COUNT" larger than the burst and "q AMOUNT PERIOD BURST"
---          before the first group and where the quota was replaced.
+--          the clock has gone back, then, each after a `;`, for each group
+--          "t COUNT ADMITTED COST TOKENS FRACTION SETTLED"  the content before the first; 1 if no
+--              reservation is ahead
+--          "r READY_AT WAIT" reserved   "n" no place within the maximum wait   "c" cancelled before
+--          "m COUNT" the quotas differ   "l COUNT" larger than the burst
+--          and "q AMOUNT PERIOD BURST" before the first group and where the quota was replaced.
 -- Complexity  O(groups); for reservations O(log Z) each. New lanes O(1) on average.
 -- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first
--- time. The waits in it count
---          from the first decision: the client subtracts `elapsed`.
+--          time. The waits in it count from the first decision: the client subtracts `elapsed`.
 
 local WIDTH = 7
 

@@ -1,23 +1,23 @@
 -- Shared by the steps of limiters: put in front of each step's own file.
 --
 -- KEYS     in groups of three, one group for each limiter of the batch, all of one hash tag
--- `{namespace/stripe}`:
+--          `{namespace/stripe}`:
 --          1 H `l:NAME`   hash: the bucket and the last answers
---          2 R `lr:NAME`  hash: reservations and refunds by ticket   3 Z `lz:NAME`  zset: the same
---          tickets by time R and Z exist only while a reservation is ahead, or for 60 s after one
---          was cancelled.
+--          2 R `lr:NAME`  hash: reservations and refunds by ticket
+--          3 Z `lz:NAME`  zset: the same tickets by time
+--          R and Z exist only while a reservation is ahead, or for 60 s after one was cancelled.
 -- ARGV     1 not used  2 retention, then a group for each limiter, as its step says.
 -- Returns  an array with an array for each limiter. The answer for a limiter one of whose keys
--- holds a foreign type is
---          {-1, key, type}; nothing of that limiter was changed.
+--          holds a foreign type is {-1, key, type}; nothing of that limiter was changed.
 --
 -- H fields: `s` the bucket: "amount period burst tokens fraction last expires_at lanes sweep",
 -- where `expires_at` is when the keys expire, `lanes` how many fields `a` there are, `sweep` how
 -- many there may be before old ones are removed; `r` a summary of R and Z, absent with them: "live
 -- taken latest due", where `due` is a lower bound of the next time at which something leaves them;
--- `a<lane>` the last answer to a lane, as in the step `limit_decide`. R fields: a ticket: "ready_at
--- cost mark" while its time is ahead, or "refund" after it was cancelled. Z scores: the time of a
--- ticket or, negated, when its refund is forgotten.
+-- `a<lane>` the last answer to a lane, as in the step `limit_decide`.
+-- R fields: a ticket: "ready_at cost mark" while its time is ahead, or "refund" after it was
+-- cancelled.
+-- Z scores: the time of a ticket or, negated, when its refund is forgotten.
 --
 -- The arithmetic is that of `stanchion_core::limiter::Bucket`, function by function, and is
 -- explained there. Times are microseconds of this server's clock, read once. Every number is whole

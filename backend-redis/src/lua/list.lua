@@ -2,21 +2,20 @@
 -- but the beginning of a grace period (`places.lua`).
 --
 -- KEYS     1 the key `mark` of the stripe whose server is asked  2 a key that never is: with it, a
--- cluster refuses the call while
---          the keys of the stripe are on two nodes
+--          cluster refuses the call while the keys of the stripe are on two nodes
 -- ARGV     1 the pattern of the records' keys  2 the server process that gave the position, or ''
--- 3 the position
+--          3 the position
 --          4 about how many names are wanted  5 retention
 -- Returns  {process, next position, now, then for each record "key kind figures"}. The position is
--- '0' at the end. A position of another
---          process means nothing to this one: then the scan begins again. `figures` is
+--          '0' at the end. A position of another process means nothing to this one: then the scan
+--          begins again. `figures` is
 --          for permits  holders (-1 if there are more than one call counts), weight (-1 likewise),
---          waiters, limit or 0, and the time
---                       since the last use (-1 if only the next step on the name will know)
+--                       waiters, limit or 0, and the time since the last use (-1 if only the
+--                       next step on the name will know)
 --          for a limiter  the field `s` of its record     for a filter  the field `f` of its record
 -- Complexity  O(KEYS_MOST + wanted): it looks at no more keys, and no more members of sorted sets,
--- than these, whatever the server
---          has. Behind `common.lua`, `permits.lua` and `places.lua`.
+--          than these, whatever the server has. Behind `common.lua`, `permits.lua` and
+--          `places.lua`.
 -- Retry    asks again.
 
 local call = redis.call

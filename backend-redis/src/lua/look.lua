@@ -1,8 +1,9 @@
 -- look: reads the state of groups, and notes watchers of the end of an open generation.
 --
 -- ARGV     for each entry: the generation waited for, 0 for the open one, or empty to ask only; the
--- hint Returns  {epoch, count, generation, next} while the generation is open; next: in how long a
--- lease ends (-1: none)
+--          hint
+-- Returns  {epoch, count, generation, next} while the generation is open; next: in how long a lease
+--          ends (-1: none)
 --          {epoch, count, generation, next, finished, abandoned, expired} once it has ended
 -- Complexity  O(log E + log V).
 -- Retry    asks again.

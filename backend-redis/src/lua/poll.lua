@@ -2,10 +2,9 @@
 --
 -- ARGV     for each entry: nothing
 -- Returns  {epoch, next, first, ticket, ...}: when the record was made; in how long the next hold
--- ends, or the liveness of a
---          waiter of another process in front (-1: neither); whether the first of the queue is of
---          the process, or another process is about to take what is free, and may not keep it for
---          long (1 or 0); and the tickets of the process that are next
+--          ends, or the liveness of a waiter of another process in front (-1: neither); whether the
+--          first of the queue is of the process, or another process is about to take what is free,
+--          and may not keep it for long (1 or 0); and the tickets of the process that are next
 -- Complexity  O(log E + log Q + waiters passed over or served).
 -- Retry    asks again.
 

@@ -181,8 +181,8 @@ end
 -- not fit. Waiters larger than the limit are named too, and passed over. For `own`, the asking
 -- process, it returns the tickets that no waiter of another process stands in front of, when the
 -- liveness of such a waiter ends, and whether there is room that such a waiter is about to take.
--- With `tell`, the waiters of other processes get hints. O(front); O(Q) while a waiter larger than
--- the limit may queue.
+-- With `tell`, the waiters of
+-- other processes get hints. O(front); O(Q) while a waiter larger than the limit may queue.
 local function next_grants(o, own, tell)
   local ready, soon = {}, NEVER
   local room, heaviest, others = o.lim - o.used, 0, false

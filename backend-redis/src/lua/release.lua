@@ -1,13 +1,11 @@
 -- release: ends holds and wakes whom that lets in.
 --
 -- ARGV     for each entry: ticket, tombstone (how long, or 0 for none), ending of a member
--- (`finished` or `abandoned`),
---          the call whose tombstone it is, or empty
+--          (`finished` or `abandoned`), the call whose tombstone it is, or empty
 -- Returns  {1} the hold was there   {0} it was gone
 -- Complexity  O(log E); with a queue O(log Q + waiters passed over or woken).
 -- Retry    finds the hold gone and changes nothing but the tombstone's time. With a call it finds
--- the tombstone that the
---          call left and gives the same answer.
+--          the tombstone that the call left and gives the same answer.
 
 return run(4, function(o, at)
   local ticket, tombstone, by = ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 4]

@@ -2,24 +2,25 @@
 -- `batch.lua` and `group.lua` stand between.
 --
 -- KEYS     six for each entry of the batch, of a wait group seven, all of one hash tag
--- `{namespace/stripe}`:
+--          `{namespace/stripe}`:
 --          1 H `m:NAME`   hash: the record; of a mutex or semaphore also a string, see `forms.lua`
 --          2 E `me:NAME`  zset: holds and tombstones by expiry
 --          3 Q `mq:NAME`  zset: waiters by arrival number
 --          4 `live`       zset: waiting processes by the time they were last heard, negative once
---          judged dead 5 `grace`      string: when the last grace period began 6 `mark`
---          string: the largest token of the stripe 7 V `wv:NAME`  zset: the watchers of the end of
---          a wait group, see `group.lua` Semaphores have `s`, `se`, `sq`; wait groups `w`, `we`,
---          `wq`. The mailboxes `box:PROCESS` of the waiters that are woken, and the zsets
---          `md:PROCESS:NAME` of silent waiters (`queue.lua`), cannot be declared, because only the
---          script finds out which they are. They have the same hash tag, hence the same slot.
+--                         judged dead
+--          5 `grace`      string: when the last grace period began
+--          6 `mark`       string: the largest token of the stripe
+--          7 V `wv:NAME`  zset: the watchers of the end of a wait group, see `group.lua`
+--          Semaphores have `s`, `se`, `sq`; wait groups `w`, `we`, `wq`. The mailboxes
+--          `box:PROCESS` of the waiters that are woken, and the zsets `md:PROCESS:NAME` of silent
+--          waiters (`queue.lua`), cannot be declared, because only the script finds out which they
+--          are. They have the same hash tag, hence the same slot.
 -- ARGV     1 process  2 retention, then a group for each entry, as its step says.
 -- Returns  an array with an array for each entry. The answer to an entry one of whose keys holds a
--- foreign type is
---          {-1, key, type}; nothing of that entry was changed, but that expired holds were removed.
---          The answer is {-2} if more has expired, more waiters are silent, or more short forms are
---          met, than one call removes, moves or changes: the step was not made, and is to be sent
---          again at once.
+--          foreign type is {-1, key, type}; nothing of that entry was changed, but that expired
+--          holds were removed. The answer is {-2} if more has expired, more waiters are silent, or
+--          more short forms are met, than one call removes, moves or changes: the step was not
+--          made, and is to be sent again at once.
 --
 -- H fields: `lim` limit, `used` weight of the recorded holds, `n` length of Q, `next` lower bound
 -- of the scores in E, `el` upper bound of how far they were ahead, `at` when H was written last,

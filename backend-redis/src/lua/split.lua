@@ -2,8 +2,9 @@
 --
 -- ARGV     of the one entry: from, lease, then n tickets, 500 at most
 -- Returns  {1} split   {0} the hold is gone or weighs less than n, or a cancel of one of the
--- tickets came first Complexity  O(n · log E). Retry    finds holds under the new tickets and sets
--- the leases anew.
+--          tickets came first
+-- Complexity  O(n · log E).
+-- Retry    finds holds under the new tickets and sets the leases anew.
 
 return run(#ARGV - 2, function(o, at)
   local from, lease, n = ARGV[at + 1], tonumber(ARGV[at + 2]), #ARGV - at - 2

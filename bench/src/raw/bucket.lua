@@ -1,6 +1,7 @@
 -- The usual limiter on Redis: a token bucket in one script, called once for each decision. It has
--- the exact arithmetic of this library (whole tokens and a fraction in units of 1 / period), and
--- the same facts in the answer; no reservations, no stored answers, no expiry.
+-- the exact
+-- arithmetic of this library (whole tokens and a fraction in units of 1 / period), and the same
+-- facts in the answer; no reservations, no stored answers, no expiry.
 --
 -- KEYS     1 hash: t tokens, f fraction, l last time
 -- ARGV     amount, period in µs, burst, cost

@@ -15,8 +15,8 @@ pub(crate) use crate::clock::now as engine_now;
 
 /// Time after which a store that has not heard a process calls it silent, and puts its waiters
 /// aside until its next poll. It is also the minimum for which the place of a waiter is kept,
-/// however short its lease. Stores have it too: as `LIVENESS` in the Lua scripts, the SQL functions
-/// and the step cases.
+/// however short its lease. Stores have it too: as `LIVENESS` in the Lua scripts and the step
+/// cases, and as `liveness` in the SQL functions.
 pub(crate) const LIVENESS: Duration = Duration::from_secs(1);
 /// Interval at which a process with waiters polls the store: less than a third of [`LIVENESS`].
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(300);

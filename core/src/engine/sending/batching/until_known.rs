@@ -11,7 +11,7 @@ use crate::spi::{Answers, LimitAsk, ParameterCheck, Request, Response, Steps};
 /// Time for which a store keeps its answer: later a copy of the batch could be charged again, or
 /// find its own items.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
-/// Time after which the batch is not sent again.
+/// Time after which a batch of decisions or probes is not sent again.
 const RETRY_TIME: Duration = Duration::from_secs(55);
 
 /// Sends a batch that is to be answered by `end`. `waits` tells whether the caller of an entry
