@@ -19,7 +19,6 @@ use self::info::{facts, field, judge, unverified};
 use crate::connection::{Connection, ConnectionCheck};
 use crate::error;
 use crate::keys::{Keyspace, LAYOUT};
-use crate::request::Request;
 use crate::route::Route;
 
 /// What a later connection of a store has to find at its server: what the first ones found.
@@ -124,7 +123,7 @@ pub(crate) async fn servers(
 ) -> Result<Server> {
     let striped = !route.has_all_stripes();
     if !striped {
-        route.send(0, Request::Command(&redis::cmd("PING")), now() + limit).await?;
+        route.send(0, &redis::cmd("PING").into(), now() + limit).await?;
     }
     let is_away =
         |error: &Error| striped && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown);

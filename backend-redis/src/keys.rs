@@ -4,6 +4,7 @@
 //! `{namespace/stripe}`, and so one slot. The purpose of a key stands before the name, so that no
 //! name can be made to look like another key.
 
+use redis::{Cmd, RedisWrite};
 use stanchion_core::engine::check_namespace;
 use stanchion_core::spi::{Object, ProcessId};
 use stanchion_core::{Kind, Name, Result, Ticket};
@@ -99,18 +100,13 @@ impl Keyspace {
 
     /// Returns the key of an object's record.
     pub(crate) fn record(&self, object: &Object) -> String {
-        let mut key = String::new();
-        self.record_into(object, &mut key);
-        key
+        format!("{}{}:{}", self.stripe(object).tag, object.kind.letter(), object.name)
     }
 
-    /// Makes a text the key of an object's record.
-    pub(crate) fn record_into(&self, object: &Object, key: &mut String) {
-        key.clear();
-        key.push_str(&self.stripe(object).tag);
-        key.push(object.kind.letter());
-        key.push(':');
-        key.push_str(object.name.as_str());
+    /// Adds the key of an object's record to a command.
+    pub(crate) fn add_record(&self, object: &Object, command: &mut Cmd) {
+        let tag = &self.stripe(object).tag;
+        command.write_arg_fmt(format_args!("{tag}{}:{}", object.kind.letter(), object.name));
     }
 
     /// Returns the keys of a stripe with which a cluster executes a listing only where all keys of

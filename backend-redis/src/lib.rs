@@ -3,6 +3,7 @@
 mod address;
 mod check;
 mod cluster;
+mod command;
 mod config;
 mod connection;
 mod connector;
@@ -12,7 +13,6 @@ mod fence;
 mod keys;
 mod opened;
 mod pool;
-mod request;
 mod route;
 mod script;
 mod sentinel;

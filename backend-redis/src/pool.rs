@@ -11,11 +11,11 @@ use stanchion_core::connect::Attempts;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 
+use crate::command::{Answered, Command};
 use crate::connection::Connection;
 use crate::connector::Connect;
 use crate::durability::Acknowledged;
 use crate::error;
-use crate::request::{Answered, Answers, Request};
 use crate::user_connection::UserConnection;
 
 /// The connections to one server, which all callers share.
@@ -121,7 +121,7 @@ impl Pool {
         matches!(&self.kind, PoolKind::User(connection) if connection.is_cluster)
     }
 
-    /// Sends a request and waits for its answer until `end`, connecting included. A server that
+    /// Sends a command and waits for its answer until `end`, connecting included. A server that
     /// does not know a script has not executed it, and is sent its text. The inner error is the
     /// answer of the server.
     ///
@@ -129,7 +129,7 @@ impl Pool {
     /// `Unavailable` if it was not sent, `Unknown` if it was and no answer came.
     pub(crate) async fn send(
         &self,
-        request: Request<'_>,
+        command: &Command<'_>,
         asking: bool,
         end: Instant,
     ) -> Result<RedisResult<Answered>> {
@@ -137,15 +137,15 @@ impl Pool {
             let no_script = redis::ErrorKind::Server(ServerErrorKind::NoScript);
             answer.as_ref().is_err_and(|error| error.kind() == no_script)
         };
-        let (mut value, mut rest) = self.exchange(&request, (asking, false), end).await?;
+        let (mut value, mut quorum) = self.exchange(command, (asking, false), end).await?;
         if is_unknown_script(&value) {
-            (value, rest) = self.exchange(&request, (asking, true), end).await?;
+            (value, quorum) = self.exchange(command, (asking, true), end).await?;
         }
         let read = |answer: RedisResult<Value>| match answer {
             Ok(answer) => Acknowledged::read(&answer),
             Err(error) => Err(error::of_request(error)),
         };
-        Ok(value.map(|value| Answered { value, kept: rest.next().map(read) }))
+        Ok(value.map(|value| Answered { value, kept: quorum.map(read) }))
     }
 
     /// Drops all connections and ends the attempts to connect. Requests under way still get their
@@ -176,28 +176,27 @@ impl Pool {
         error
     }
 
-    /// Sends the commands of a request once; see [`Request::commands`]. Returns its first answer
-    /// and the others.
+    /// Sends a command once; see [`Command::parts`]. Returns its answer and that of its quorum.
     async fn exchange(
         &self,
-        request: &Request<'_>,
+        command: &Command<'_>,
         (asking, text): (bool, bool),
         end: Instant,
-    ) -> Result<(RedisResult<Value>, Answers)> {
-        let commands = request.commands(asking, text);
+    ) -> Result<(RedisResult<Value>, Option<RedisResult<Value>>)> {
+        let parts = command.parts(asking, text);
         let late =
             |_| self.locate(Error::new(ErrorKind::Unknown, "no answer within the request's time limit"));
         let answers = match &self.kind {
             PoolKind::User(connection) => {
-                let answers = timeout_at(end, connection.exchange(&commands)).await.map_err(late)?;
+                let answers = timeout_at(end, connection.exchange(&parts)).await.map_err(late)?;
                 answers.map_err(|error| self.judge(error))?
             }
             PoolKind::Own { connector, connections, waiting_connections } => {
-                let connections = if request.waits() { waiting_connections } else { connections };
+                let connections = if command.waits() { waiting_connections } else { connections };
                 let connected = timeout_at(end, connections.connection(connector)).await;
                 let mut connection = connected.map_err(|_| connector.unanswered())??;
                 let sent = real();
-                match timeout_at(end, connection.exchange(&commands)).await {
+                match timeout_at(end, connection.exchange(&parts)).await {
                     Ok(Ok(answers)) => {
                         connection.note_answer();
                         if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {
@@ -223,7 +222,7 @@ impl Pool {
             answers.next();
         }
         let first = answers.next().ok_or_else(error::unexpected)?;
-        Ok((first, answers))
+        Ok((first, answers.next()))
     }
 }
 

@@ -11,10 +11,10 @@ use stanchion_core::spi::Object;
 use stanchion_core::{Error, Result};
 
 use crate::cluster::Cluster;
+use crate::command::{Answered, Command};
 use crate::error;
 use crate::keys::stripe_of;
 use crate::pool::Pool;
-use crate::request::{Answered, Request};
 
 /// The route of a namespace to the servers of its store.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Route {
         }
     }
 
-    /// Sends a request about keys of one stripe, and waits for its answer until `end`.
+    /// Sends a command about keys of one stripe, and waits for its answer until `end`.
     ///
     /// # Errors
     /// `Unavailable` if it was not executed, `Unknown` if it may have been, or the kind of the
@@ -61,15 +61,15 @@ impl Route {
     pub(crate) fn send(
         &self,
         stripe: usize,
-        request: Request<'_>,
+        command: &Command<'_>,
         end: Instant,
     ) -> impl Future<Output = Result<Answered>> {
         match self {
             Self::One(pool) => {
-                let answered = pool.send(request, false, end);
+                let answered = pool.send(command, false, end);
                 Either::Left(answered.map(|answered| answered?.map_err(|error| pool.judge(error))))
             }
-            Self::Cluster(cluster) => Either::Right(cluster.send(stripe, request, end)),
+            Self::Cluster(cluster) => Either::Right(cluster.send(stripe, command, end)),
         }
     }
 
@@ -78,7 +78,8 @@ impl Route {
     /// # Errors
     /// As [`send`](Self::send).
     pub(crate) async fn send_command(&self, stripe: usize, command: &Cmd) -> Result<Value> {
-        let answered = self.send(stripe, Request::Command(command), now() + self.timeout()).await?;
+        let command = command.clone().into();
+        let answered = self.send(stripe, &command, now() + self.timeout()).await?;
         Ok(answered.value)
     }
 
@@ -92,10 +93,10 @@ impl Route {
         command: &Cmd,
         limit: Duration,
     ) -> Result<Vec<(String, Result<Value>)>> {
-        let (request, end) = (Request::Command(command), now() + limit);
+        let (command, end) = (Command::from(command.clone()), now() + limit);
         match self {
             Self::One(pool) => {
-                let answer = pool.send(request, false, end).await;
+                let answer = pool.send(&command, false, end).await;
                 let answer = answer.and_then(|answer| answer.map_err(error::of_request));
                 Ok(match answer {
                     Ok(Answered { value: Value::Map(nodes), .. }) if pool.is_cluster() => {
@@ -105,7 +106,7 @@ impl Route {
                 })
             }
             Self::Cluster(cluster) => {
-                let answers = cluster.send_to_each_primary(request, end).await?.into_iter();
+                let answers = cluster.send_to_each_primary(&command, end).await?.into_iter();
                 Ok(answers
                     .map(|(node, answer)| (node.to_string(), answer.map(|answered| answered.value)))
                     .collect())

@@ -69,6 +69,9 @@ impl Script {
         calls.filter_map(|call| call.split('\'').next()).collect()
     }
 
+    /// Number of words before the keys and arguments of a call.
+    pub(crate) const START: usize = 2;
+
     /// Returns the start of the command that calls the script by its hash.
     pub(crate) fn by_hash(&self) -> Cmd {
         let mut command = Cmd::with_capacity(USUAL_ARGUMENTS, USUAL_BYTES);

@@ -21,8 +21,8 @@ use stanchion_core::{Error, ErrorKind, Result};
 pub(crate) use self::node_pools::NodePools;
 pub(crate) use self::topology::Topology;
 use crate::address::Address;
+use crate::command::{Answered, Command};
 use crate::error;
-use crate::request::{Answered, Request};
 
 /// Minimum and maximum interval between two attempts of one request while the cluster finds a node
 /// for it.
@@ -66,13 +66,13 @@ impl Cluster {
         self.pools.timeout()
     }
 
-    /// Sends a request to the node of a stripe. A request that was certainly not executed is sent
+    /// Sends a command to the node of a stripe. One that was certainly not executed is sent
     /// again until `end`, to the node that the cluster names. One that may have been executed is
     /// not.
     ///
     /// # Errors
     /// `Unavailable` if it was not executed, `Unknown` if it may have been.
-    pub(crate) async fn send(&self, stripe: usize, request: Request<'_>, end: Instant) -> Result<Answered> {
+    pub(crate) async fn send(&self, stripe: usize, command: &Command<'_>, end: Instant) -> Result<Answered> {
         let (mut pause, mut followed) = (MIN_PAUSE, 0);
         // An attempt that could hardly be answered in time would only make a certain refusal
         // uncertain.
@@ -80,7 +80,7 @@ impl Cluster {
         loop {
             let (owner, version) = self.topology.owner(stripe);
             let next = match owner {
-                Some(owner) => match self.attempt(stripe, &owner, request, end).await? {
+                Some(owner) => match self.attempt(stripe, &owner, command, end).await? {
                     Ok(answered) => return Ok(answered),
                     Err(next) => next,
                 },
@@ -118,10 +118,10 @@ impl Cluster {
         &self,
         stripe: usize,
         owner: &Address,
-        request: Request<'_>,
+        command: &Command<'_>,
         end: Instant,
     ) -> Result<std::result::Result<Answered, Next>> {
-        let answer = match self.pools.pool(owner).send(request, false, end).await {
+        let answer = match self.pools.pool(owner).send(command, false, end).await {
             Ok(answer) => answer,
             Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(Err(Next::read(error))),
             Err(error) => return Err(error),
@@ -138,7 +138,7 @@ impl Cluster {
                 }
                 _ => Next::read(error::of_node(failed)),
             })),
-            redis::ErrorKind::Server(ServerErrorKind::Ask) => self.ask(&failed, owner, request, end).await,
+            redis::ErrorKind::Server(ServerErrorKind::Ask) => self.ask(&failed, owner, command, end).await,
             redis::ErrorKind::Server(ServerErrorKind::TryAgain) => {
                 Ok(Err(Next::pause(error::of_node(failed))))
             }
@@ -149,16 +149,16 @@ impl Cluster {
         }
     }
 
-    /// Sends the request to the node that the slot is being moved to, which `failed` names.
+    /// Sends the command to the node that the slot is being moved to, which `failed` names.
     async fn ask(
         &self,
         failed: &RedisError,
         owner: &Address,
-        request: Request<'_>,
+        command: &Command<'_>,
         end: Instant,
     ) -> Result<std::result::Result<Answered, Next>> {
         let Some(to) = redirection(failed, owner) else { return Err(error::of_node(failed.clone())) };
-        match self.pools.pool(&to).send(request, true, end).await {
+        match self.pools.pool(&to).send(command, true, end).await {
             Ok(Ok(answered)) => Ok(Ok(answered)),
             // While the slot is moved, neither node has all keys.
             Ok(Err(failed)) if failed.is_cluster_error() => Ok(Err(Next::pause(error::of_node(failed)))),
@@ -168,18 +168,18 @@ impl Cluster {
         }
     }
 
-    /// Sends a request to every primary.
+    /// Sends a command to every primary.
     ///
     /// # Errors
     /// If the primaries could not be found out.
     pub(crate) async fn send_to_each_primary(
         &self,
-        request: Request<'_>,
+        command: &Command<'_>,
         end: Instant,
     ) -> Result<Vec<(Address, Result<Answered>)>> {
         self.read(self.topology.owner(0).1).await?;
         let asked = self.topology.primaries().into_iter().map(async |address| {
-            let answer = self.pools.pool(&address).send(request, false, end).await;
+            let answer = self.pools.pool(&address).send(command, false, end).await;
             let answer = answer.and_then(|answer| answer.map_err(error::of_node));
             (address, answer)
         });

@@ -17,7 +17,6 @@ use crate::connector::{Connect, Connector};
 use crate::error;
 use crate::keys::{Keyspace, STRIPES};
 use crate::pool::Pool;
-use crate::request::Request;
 
 /// Timeout of the question to one node.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -164,7 +163,7 @@ impl Topology {
         let certain = |error| error::certain(error).at(&connector.target());
         let answer = match pool {
             Some(pool) => {
-                let answer = pool.send(Request::Command(&slots), false, now() + ANSWER_TIMEOUT).await;
+                let answer = pool.send(&slots.into(), false, now() + ANSWER_TIMEOUT).await;
                 answer.map_err(certain)?.map(|answered| answered.value)
             }
             None => {

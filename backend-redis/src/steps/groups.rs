@@ -6,8 +6,8 @@ use stanchion_core::clock::{Instant, micros};
 use stanchion_core::spi::{Answers, Look, Looked, Split};
 
 use super::RedisSteps;
-use super::call::Step;
 use super::reply::Reply;
+use super::step::Step;
 
 impl RedisSteps {
     pub(super) async fn look(&self, batch: &[&Look], end: Instant) -> Answers<Looked> {

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 use stanchion_core::clock::{Instant, micros};
 use stanchion_core::spi::{List, ListPart, ListedBucket, NO_LIMIT};
 use stanchion_core::{Cursor, Kind, Listed, Result};
 
 use super::RedisSteps;
+use crate::command::Command;
 use crate::error::unexpected;
 use crate::keys::STRIPES;
-use crate::request::{Call, Request};
 
 /// Maximum number of names that one call of the script is asked for: it tells figures of twice as
 /// many in less than 10 ms (C27).
@@ -71,14 +71,12 @@ impl RedisSteps {
         let keyspace = &self.context.keyspace;
         let keys = keyspace.whole_stripe(stripe);
         let pattern = keyspace.pattern(position.stripe, list.kind, &list.prefix);
-        let complete = |mut command: Cmd| {
+        let script = &self.scripts().list;
+        let command = Command::call(script, |command| {
             command.arg(keys.len()).arg(&keys).arg(&pattern).arg(&position.process).arg(position.scan);
             command.arg(list.count.min(MAX_COUNT)).arg(micros(self.context.retention));
-            command
-        };
-        let script = &self.scripts().list;
-        let call = Call { script, complete: &complete, quorum: None };
-        match self.route.send(stripe, Request::Script(&call), end).await {
+        });
+        match self.route.send(stripe, &command, end).await {
             Ok(answered) => self.part(list, &position, answered.value),
             Err(error) => Err(self.name_missing_rights(error, script, (stripe, &keys[0]), end).await),
         }

@@ -1,9 +1,8 @@
 //! The steps. A request is one script, and one round trip for a whole batch.
 
-mod acked_reply;
+mod alone;
 #[cfg(feature = "bloom")]
 mod bloom;
-mod call;
 mod fast_path;
 mod groups;
 mod limits;
@@ -11,22 +10,29 @@ mod listing;
 mod permits;
 mod reply;
 mod rights;
+mod step;
 mod undo;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::Result;
-use stanchion_core::clock::Instant;
+use futures_util::future::join_all;
+use stanchion_core::clock::{Instant, now};
 use stanchion_core::spi::{
-    Answers, Lane, Object, ProcessId, Request, RequestKind, Response, Steps, by, contents, responses,
+    Answers, Lane, Object, ProcessId, Request, RequestKind, Response, Steps, by, contents, refused, responses,
 };
+use stanchion_core::{Error, ErrorKind, Result};
 
 pub(crate) use self::fast_path::Busy;
-use self::fast_path::FastScript;
+use self::fast_path::{FastScript, FastStep};
+use self::limits::Decisions;
+use self::reply::{Reply, replies};
+use self::step::Step;
+use crate::command::Answered;
 use crate::durability::Durability;
-use crate::keys::Keyspace;
+use crate::error::unexpected;
+use crate::keys::{Keyspace, stripe_of};
 use crate::route::Route;
 use crate::script::Scripts;
 
@@ -90,7 +96,7 @@ impl Steps for RedisSteps {
         };
         match request {
             Request::Acquire(_) | Request::Release(_) if !self.context.durability.waits() => {
-                let stripe = request.object().map_or(0, crate::keys::stripe_of);
+                let stripe = request.object().map_or(0, stripe_of);
                 let queue = if self.route.has_all_stripes() { stripe % EXCHANGE_LANES } else { 0 };
                 Lane { server, queue }
             }
@@ -105,7 +111,11 @@ impl Steps for RedisSteps {
             let script = self.fast_script(request);
             (server, script.map_or_else(|| Part::Full(request.kind()), Part::Fast))
         };
-        by(batch, part_of, |(_, part), entries| self.send_part(part, entries, end)).await
+        if let [request] = batch {
+            return self.send_part(part_of(request).1, &[request], end).await;
+        }
+        let send = async |(_, part), entries: Vec<&Request>| self.send_part(part, &entries, end).await;
+        by(batch, part_of, send).await
     }
 
     fn request_timeout(&self) -> Duration {
@@ -119,11 +129,39 @@ impl Steps for RedisSteps {
 }
 
 impl RedisSteps {
-    async fn send_part(&self, part: Part, entries: Vec<&Request>, end: Instant) -> Answers<Response> {
+    async fn send_part(&self, part: Part, entries: &[&Request], end: Instant) -> Answers<Response> {
         match part {
-            Part::Fast(script) => self.fast_then_full(script, &entries, end).await,
-            Part::Full(kind) => Box::pin(self.send_kind(kind, &entries, end)).await,
+            Part::Fast(script) => self.send_fast(script, entries, end).await,
+            Part::Full(kind) => Box::pin(self.send_kind(kind, entries, end)).await,
         }
+    }
+
+    /// Sends requests through a fast script, and what that refuses through the full ones.
+    async fn send_fast(&self, script: FastScript, batch: &[&Request], end: Instant) -> Answers<Response> {
+        let FastStep { step, read, most } = script.step(self.scripts());
+        let replies = if batch.len() <= most {
+            self.call(&step, batch, end).await
+        } else {
+            let parts = batch.chunks(most).map(|part| self.call(&step, part, end));
+            join_all(parts).await.into_iter().flatten().collect()
+        };
+        let (mut answers, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
+        for (index, (reply, entry)) in replies.into_iter().zip(batch).enumerate() {
+            let read = |reply: Reply| reply.confirmed(|reply| read(entry, reply), Option::is_some);
+            answers.push(reply.and_then(read).transpose().unwrap_or_else(|| {
+                refused.push(index);
+                Err(unexpected())
+            }));
+        }
+        if !refused.is_empty() {
+            let rest: Vec<&Request> = refused.iter().map(|&index| batch[index]).collect();
+            let objects = rest.iter().filter_map(|request| request.object());
+            objects.for_each(|object| self.context.busy.note(object));
+            for (index, answer) in refused.into_iter().zip(self.send_full(&rest, end).await) {
+                answers[index] = answer;
+            }
+        }
+        answers
     }
 
     /// Sends entries of several kinds through the full scripts.
@@ -152,7 +190,11 @@ impl RedisSteps {
             K::Poll => responses::<ask::Poll>(self.poll(&contents(entries), end).await),
             K::KeepPlaces => responses::<ask::KeepPlaces>(self.keep_places(&contents(entries), end).await),
             K::Look => responses::<ask::Look>(self.look(&contents(entries), end).await),
-            K::Decide => responses::<ask::Decide>(self.decide(&contents(entries), end).await),
+            K::Decide => {
+                let decisions = Decisions::of(&contents(entries));
+                let replies = self.call(&Decisions::step(self.scripts()), &decisions.batches(), end).await;
+                responses::<ask::Decide>(decisions.answers(replies))
+            }
             K::Refund => responses::<ask::Refund>(self.refund(&contents(entries), end).await),
             #[cfg(feature = "bloom")]
             K::Probe => responses::<ask::Probe>(self.probe(&contents(entries), end).await),
@@ -166,28 +208,64 @@ impl RedisSteps {
         }
     }
 
-    /// Sends a request of a kind that leaves alone.
-    async fn send_one(&self, request: &Request, end: Instant) -> Result<Response> {
-        match request {
-            Request::Attach(attach) => self.attach(attach, end).await.map(Response::Attach),
-            Request::Split(split) => self.split(split, end).await.map(Response::Split),
-            Request::Inspect(inspect) => self.inspect(&inspect.object, end).await.map(Response::Inspect),
-            Request::Total(total) => self.usage(&total.object, end).await.map(Response::Total),
-            Request::Resize(resize) => self.resize(resize, end).await.map(Response::Resize),
-            Request::ForceRelease(force) => self.force(force, end).await.map(Response::ForceRelease),
-            Request::SetQuota(set) => self.set_quota(set, end).await.map(Response::SetQuota),
-            Request::Reset(reset) => self.reset(reset, end).await.map(Response::Reset),
-            #[cfg(feature = "bloom")]
-            Request::Merge(merge) => self.merge(merge, end).await.map(Response::Merge),
-            #[cfg(feature = "bloom")]
-            Request::Clear(clear) => self.clear(&clear.object, end).await.map(Response::Clear),
-            #[cfg(feature = "bloom")]
-            Request::Survey(survey) => self.survey(survey, end).await.map(Response::Survey),
-            #[cfg(feature = "bloom")]
-            Request::Read(read) => self.read(read, end).await.map(Response::Read),
-            Request::List(list) => self.list(list, end).await.map(Response::List),
-            Request::Ping(_) => self.ping().await.map(Response::Ping),
-            other => Err(other.unsupported()),
+    /// Calls a script for entries of one lane, and again for those entries whose names have more
+    /// that expired than one call removes.
+    async fn call<T: Sync>(&self, step: &Step<'_, T>, batch: &[&T], end: Instant) -> Answers<Reply> {
+        let mut replies = self.call_once(step, batch, end).await;
+        loop {
+            let is_unfinished =
+                |&index: &usize| replies[index].as_ref().is_ok_and(|reply: &Reply| reply.is_unfinished());
+            let left: Vec<usize> = (0..replies.len()).filter(is_unfinished).collect();
+            if left.is_empty() {
+                return replies;
+            }
+            let again = if now() < end {
+                let part: Vec<&T> = left.iter().map(|&index| batch[index]).collect();
+                self.call_once(step, &part, end).await
+            } else {
+                let late = "the names have more to tidy up (ended holds, silent waiters, changes of form) than the time allows";
+                refused(left.len(), &Error::new(ErrorKind::Unavailable, late))
+            };
+            for (index, reply) in left.into_iter().zip(again) {
+                replies[index] = reply;
+            }
         }
+    }
+
+    /// Calls a script once. An error of the call is the answer to each entry.
+    async fn call_once<T: Sync>(&self, step: &Step<'_, T>, batch: &[&T], end: Instant) -> Answers<Reply> {
+        let (durability, writes) = (self.context.durability, step.writes);
+        let quorum = durability.quorum(writes, end.saturating_duration_since(now()) / 3);
+        let command = step.command(&self.context, batch).kept_by(quorum);
+        let first = batch.first().map(|entry| (step.object)(entry));
+        let stripe = first.map_or(0, stripe_of);
+        match self.route.send(stripe, &command, end).await {
+            Ok(Answered { value, kept }) => {
+                let shortfall = kept.and_then(|kept| durability.shortfall(kept, writes));
+                replies(value, batch.len(), shortfall.as_ref())
+            }
+            Err(error) => {
+                let key = first.map_or_else(String::new, |object| self.context.keyspace.record(object));
+                refused(batch.len(), &self.name_missing_rights(error, step.script, (stripe, &key), end).await)
+            }
+        }
+    }
+
+    /// As [`call`](Self::call) for one entry. A foreign key is an error.
+    async fn call_one<T: Sync>(&self, step: &Step<'_, T>, entry: &T, end: Instant) -> Result<Reply> {
+        let replies = self.call(step, &[entry], end).await;
+        replies.into_iter().next().ok_or_else(unexpected)??.ours()
+    }
+
+    /// As [`call`](Self::call), and reads each reply.
+    async fn call_each<T: Sync, A>(
+        &self,
+        step: &Step<'_, T>,
+        batch: &[&T],
+        end: Instant,
+        read: fn(Reply) -> Result<A>,
+    ) -> Answers<A> {
+        let replies = self.call(step, batch, end).await;
+        replies.into_iter().map(|reply| reply.and_then(read)).collect()
     }
 }

@@ -8,9 +8,8 @@ use stanchion_core::spi::{
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result};
 
-use super::acked_reply::AckedReply;
-use super::call::Step;
 use super::reply::Reply;
+use super::step::Step;
 use super::{Context, RedisSteps};
 use crate::durability::Writes;
 use crate::error::unexpected;
@@ -30,7 +29,7 @@ impl RedisSteps {
                 .arg(label(entry.label.as_deref()));
         };
         let step = Step::new(&self.scripts().acquire, |entry: &Acquire| &entry.object, arguments);
-        let replies = self.call_with_acks(&step.writing(Writes::Grants), batch, end).await;
+        let replies = self.call(&step.writing(Writes::Grants), batch, end).await;
         self.granted(batch, replies, end).await
     }
 
@@ -53,9 +52,8 @@ impl RedisSteps {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
         let step = Step::new(&self.scripts().renew, |entry: &Renew| &entry.object, arguments);
-        let replies = self.call_with_acks(&step.writing(Writes::Renewals), batch, end).await;
-        let kept = |acked: AckedReply| acked.confirmed(|reply| reply.kept(), |kept| *kept == Kept::Yes);
-        replies.into_iter().map(|acked| acked.and_then(kept)).collect()
+        let kept = |reply: Reply| reply.confirmed(Reply::kept, |kept| *kept == Kept::Yes);
+        self.call_each(&step.writing(Writes::Renewals), batch, end, kept).await
     }
 
     /// Asks for a part of an inspection, which begins at a position that a server process has
@@ -136,10 +134,9 @@ impl RedisSteps {
                 .arg(label(entry.label.as_deref()));
         };
         let step = Step::new(&self.scripts().attach, |entry: &Attach| &entry.object, arguments);
-        let replies = self.call_with_acks(&step.writing(Writes::Grants), &[attach], end).await;
-        let acked = replies.into_iter().next().ok_or_else(unexpected)??;
+        let reply = self.call_one(&step.writing(Writes::Grants), attach, end).await?;
         // After an error the engine asks again, and in the end withdraws the hold.
-        acked.confirmed(|reply| reply.ours()?.attached(), Option::is_some)
+        reply.confirmed(Reply::attached, Option::is_some)
     }
 
     pub(super) async fn inspect(&self, object: &Object, end: Instant) -> Result<Inspection> {

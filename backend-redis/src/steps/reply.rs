@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use redis::Value;
-use stanchion_core::spi::{Acquired, Attached, InspectionPart, Kept, Looked, Polled, Usage};
+use stanchion_core::spi::{
+    Acquired, Answers, Attached, InspectionPart, Kept, Looked, Polled, Usage, refused,
+};
 use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Outcome, Result, Ticket};
 
 use crate::error::unexpected;
 
 /// The answer to one entry of a batch.
 #[derive(Debug)]
-pub(super) struct Reply(Parts);
+pub(super) struct Reply {
+    parts: Parts,
+    /// The error of a write that too little keeps.
+    shortfall: Option<Error>,
+}
 
 /// The parts of an answer: most have one.
 #[derive(Debug)]
@@ -19,50 +25,68 @@ enum Parts {
     Several(Vec<Value>),
 }
 
-/// Splits the answer to a batch of `count` entries.
-///
-/// # Errors
-/// `Unknown` for an answer that no script gives.
-pub(super) fn replies(answer: Value, count: usize) -> Result<Vec<Reply>> {
-    let entries = match answer {
-        Value::Array(entries) => entries,
-        Value::BulkString(text) => return lettered(&text, count),
-        _ => return Err(unexpected()),
-    };
-    if entries.len() != count {
-        return Err(unexpected());
+/// Splits the answer to a batch of `count` entries. What no script answers is `Unknown`.
+pub(super) fn replies(answer: Value, count: usize, shortfall: Option<&Error>) -> Answers<Reply> {
+    let reply = |parts| Reply { parts, shortfall: shortfall.map(Error::replicate) };
+    match answer {
+        Value::Array(entries) if entries.len() == count => {
+            entries.into_iter().map(|entry| Parts::of(entry).map(reply)).collect()
+        }
+        Value::BulkString(text) => match lettered(&text, count) {
+            Some(numbers) => numbers.map(|parts| parts.ok_or_else(unexpected).map(reply)).collect(),
+            None => refused(count, &unexpected()),
+        },
+        _ => refused(count, &unexpected()),
     }
-    entries
-        .into_iter()
-        .map(|entry| match entry {
-            Value::Array(parts) => Ok(Reply(Parts::Several(parts))),
-            number @ Value::Int(_) => Ok(Reply(Parts::Sole([number]))),
-            _ => Err(unexpected()),
-        })
-        .collect()
 }
 
 /// Reads an answer of the script `fast_path` as the numbers that the others give.
-fn lettered(text: &[u8], count: usize) -> Result<Vec<Reply>> {
-    let read = || {
-        let (token, letters) = std::str::from_utf8(text).ok()?.split_once(' ')?;
-        let token: i64 = token.parse().ok()?;
-        let number = |letter| match letter {
-            b'r' => Some(1),
-            b'g' => Some(token),
-            b'h' => Some(-1),
-            b'n' => Some(0),
-            _ => None,
-        };
-        let reply = |letter| Some(Reply(Parts::Sole([Value::Int(number(letter)?)])));
-        (letters.len() == count).then(|| letters.bytes().map(reply).collect::<Option<Vec<_>>>())?
+fn lettered(text: &[u8], count: usize) -> Option<impl Iterator<Item = Option<Parts>>> {
+    let (token, letters) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+    let token: i64 = token.parse().ok()?;
+    let number = move |letter| match letter {
+        b'r' => Some(1),
+        b'g' => Some(token),
+        b'h' => Some(-1),
+        b'n' => Some(0),
+        _ => None,
     };
-    read().ok_or_else(unexpected)
+    let numbers = letters.bytes().map(move |letter| Some(Parts::Sole([Value::Int(number(letter)?)])));
+    (letters.len() == count).then_some(numbers)
+}
+
+impl Parts {
+    fn of(entry: Value) -> Result<Self> {
+        match entry {
+            Value::Array(parts) => Ok(Self::Several(parts)),
+            number @ Value::Int(_) => Ok(Self::Sole([number])),
+            _ => Err(unexpected()),
+        }
+    }
 }
 
 impl Reply {
+    /// Reads the reply. Its error is that of a write which too little keeps; `is_written` tells
+    /// whether there was one.
+    pub(super) fn confirmed<A>(
+        self,
+        read: impl FnOnce(&Self) -> Result<A>,
+        is_written: impl FnOnce(&A) -> bool,
+    ) -> Result<A> {
+        let answer = read(&self)?;
+        match self.shortfall {
+            Some(shortfall) if is_written(&answer) => Err(shortfall),
+            _ => Ok(answer),
+        }
+    }
+
+    /// Takes the error of a write that too little keeps.
+    pub(super) fn take_shortfall(&mut self) -> Option<Error> {
+        self.shortfall.take()
+    }
+
     fn parts(&self) -> &[Value] {
-        match &self.0 {
+        match &self.parts {
             Parts::Sole(part) => part,
             Parts::Several(parts) => parts,
         }
@@ -118,7 +142,7 @@ impl Reply {
     /// Returns the bytes of a binary answer.
     #[cfg(feature = "bloom")]
     pub(super) fn into_bytes(mut self, index: usize) -> Result<Vec<u8>> {
-        let part = match &mut self.0 {
+        let part = match &mut self.parts {
             Parts::Several(parts) if index < parts.len() => Some(parts.swap_remove(index)),
             _ => None,
         };
@@ -291,11 +315,16 @@ mod tests {
         let texts = texts.map(|text| Value::BulkString(text.into()));
         let others = [Value::Nil, Value::Array(vec![]), Value::Array(vec![Value::Okay])];
         for answer in others.into_iter().chain(texts) {
-            assert_eq!(replies(answer, 1).unwrap_err().kind(), ErrorKind::Unknown);
+            let read = replies(answer.clone(), 1, None);
+            assert!(
+                matches!(&read[..], [Err(error)] if error.kind() == ErrorKind::Unknown),
+                "{answer:?}: {read:?}"
+            );
         }
-        let read = replies(Value::BulkString("70 rghn".into()), 4).unwrap();
-        assert_eq!(read.iter().map(|reply| reply.sole().unwrap()).collect::<Vec<_>>(), [1, 70, -1, 0]);
-        let reply = Reply(Parts::Several(vec![Value::Int(9)]));
+        let read = replies(Value::BulkString("70 rghn".into()), 4, None);
+        let numbers: Vec<_> = read.iter().map(|reply| reply.as_ref().unwrap().sole().unwrap()).collect();
+        assert_eq!(numbers, [1, 70, -1, 0]);
+        let reply = Reply { parts: Parts::Several(vec![Value::Int(9)]), shortfall: None };
         assert_eq!(reply.acquired().unwrap_err().kind(), ErrorKind::Unknown);
     }
 }

@@ -1,12 +1,12 @@
 //! Finds the right that a script lacked, if the server does not name it.
 
-use redis::{Cmd, FromRedisValue};
+use redis::FromRedisValue;
 use stanchion_core::Error;
 use stanchion_core::clock::Instant;
 
 use super::RedisSteps;
+use crate::command::Command;
 use crate::error;
-use crate::request::{Call, Request};
 use crate::script::Script;
 
 impl RedisSteps {
@@ -23,15 +23,10 @@ impl RedisSteps {
             return refusal;
         }
         let needed = script.commands();
-        let complete = |mut command: Cmd| {
-            command.arg(1).arg(key);
-            for needed in &needed {
-                command.arg(needed);
-            }
-            command
-        };
-        let call = Call { script: &self.scripts().rights, complete: &complete, quorum: None };
-        let answer = self.route.send(stripe, Request::Script(&call), end).await.ok();
+        let command = Command::call(&self.scripts().rights, |command| {
+            command.arg(1).arg(key).arg(&needed);
+        });
+        let answer = self.route.send(stripe, &command, end).await.ok();
         let missing = answer.and_then(|answer| Vec::<String>::from_redis_value(answer.value).ok());
         error::naming(refusal, &missing.unwrap_or_default(), needed)
     }

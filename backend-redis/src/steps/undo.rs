@@ -5,24 +5,26 @@ use stanchion_core::spi::{Acquire, Acquired, Answers, Cancel, Ending, Release, R
 use stanchion_core::{Error, ErrorKind, Kind};
 
 use super::RedisSteps;
-use super::acked_reply::AckedReply;
+use super::reply::Reply;
 
 impl RedisSteps {
     /// Reads the replies to a batch of acquires, and undoes the grants that too little keeps.
     pub(super) async fn granted(
         &self,
         batch: &[&Acquire],
-        replies: Answers<AckedReply>,
+        replies: Answers<Reply>,
         end: Instant,
     ) -> Answers<Acquired> {
         let mut unacknowledged = Vec::new();
         let mut answers = Vec::with_capacity(batch.len());
-        for (index, acked) in replies.into_iter().enumerate() {
-            let read = acked.and_then(|acked| Ok((acked.reply.ours()?.acquired()?, acked.shortfall)));
-            if let Ok((Acquired::Granted { .. }, Some(error))) = &read {
-                unacknowledged.push((index, error.replicate()));
+        for (index, reply) in replies.into_iter().enumerate() {
+            let mut reply = reply.and_then(Reply::ours);
+            let acquired = reply.as_ref().map_err(Error::replicate).and_then(Reply::acquired);
+            let shortfall = reply.as_mut().ok().and_then(Reply::take_shortfall);
+            if matches!(acquired, Ok(Acquired::Granted { .. })) {
+                unacknowledged.extend(shortfall.map(|error| (index, error)));
             }
-            answers.push(read.map(|(acquired, _)| acquired));
+            answers.push(acquired);
         }
         if unacknowledged.is_empty() {
             return answers;

@@ -17,7 +17,6 @@ use crate::connector::Connect;
 use crate::error;
 use crate::keys::Keyspace;
 use crate::pool::Pool;
-use crate::request::Request;
 
 /// The hints to one namespace.
 pub(crate) struct Inbox {
@@ -164,8 +163,8 @@ impl ServerWake {
         push.arg(key).arg("");
         expire.arg(key).arg(POP_TIMEOUT.as_millis() * 2);
         let end = now() + self.timeout;
-        for command in [&push, &expire] {
-            if let Err(error) = self.nudges.send(Request::Command(command), false, end).await {
+        for command in [push, expire] {
+            if let Err(error) = self.nudges.send(&command.into(), false, end).await {
                 tracing::debug!(
                     error.type = error.kind().as_str(),
                     exception.message = ?error,

@@ -14,9 +14,21 @@ use super::monotonic;
 /// never reached: many of them share a place in the queue.
 const COARSE: Duration = Duration::from_millis(4);
 
+/// Maximum number of empty places of the queue that are kept for the next times.
+const MAXIMUM_SPARE: usize = 16;
+
+/// Wakers of a time, each with its number.
+type Wakers = Slab<(u64, Waker)>;
+
 /// All wake-ups of the process.
 static TIMERS: Timers = Timers {
-    queue: Mutex::new(Queue { wakers: BTreeMap::new(), last: 0, sleeps_until: None, thread_of: None }),
+    queue: Mutex::new(Queue {
+        wakers: BTreeMap::new(),
+        spare: Vec::new(),
+        last: 0,
+        sleeps_until: None,
+        thread_of: None,
+    }),
     changed: Condvar::new(),
 };
 
@@ -27,8 +39,9 @@ struct Timers {
 }
 
 struct Queue {
-    /// Wakers of a time, each with its number.
-    wakers: BTreeMap<Instant, Slab<(u64, Waker)>>,
+    wakers: BTreeMap<Instant, Wakers>,
+    /// Empty ones: a call sets a time or two and withdraws them, and so allocates nothing.
+    spare: Vec<Wakers>,
     /// The last number: a place in a slab is used again.
     last: u64,
     /// Until when the thread sleeps; `None` is until it is notified.
@@ -101,7 +114,9 @@ impl WakeUp {
         let mut queue = TIMERS.queue();
         queue.last += 1;
         let number = queue.last;
-        let index = queue.wakers.entry(time).or_default().insert((number, waker));
+        let Queue { wakers, spare, .. } = &mut *queue;
+        let place = wakers.entry(time).or_insert_with(|| spare.pop().unwrap_or_default());
+        let index = place.insert((number, waker));
         // A thread that wakes up for a time that was withdrawn finds out by itself.
         let is_earlier = queue.sleeps_until.is_none_or(|until| time < until);
         if queue.thread_of != process {
@@ -152,7 +167,10 @@ impl Drop for WakeUp {
         let Some(wakers) = queue.wakers.get_mut(&time) else { return };
         let waker = wakers.get(index).is_some_and(|(of, _)| *of == number).then(|| wakers.remove(index));
         if wakers.is_empty() {
-            queue.wakers.remove(&time);
+            let empty = queue.wakers.remove(&time);
+            if queue.spare.len() < MAXIMUM_SPARE {
+                queue.spare.extend(empty);
+            }
         }
         drop(queue);
         drop(waker);

@@ -3,14 +3,12 @@
 use redis::Cmd;
 use stanchion_core::Result;
 use stanchion_core::clock::Instant;
-use stanchion_core::spi::{Answers, Object, refused};
+use stanchion_core::spi::{Answers, Object};
 
-use crate::error::unexpected;
-use crate::keys::stripe_of;
-use crate::request::{Call, Request};
 use crate::script::Script;
 use crate::steps::RedisSteps;
-use crate::steps::reply::{Reply, replies};
+use crate::steps::reply::Reply;
+use crate::steps::step::Step;
 
 /// The question to a script about one filter.
 #[derive(Debug)]
@@ -46,48 +44,33 @@ pub(super) fn packed(number: u64) -> [u8; 3] {
 impl RedisSteps {
     /// Calls a script for one filter.
     pub(super) async fn ask_one(&self, script: &Script, entry: Entry<'_>, end: Instant) -> Result<Reply> {
-        let replies = self.ask_each(script, &[entry], end).await;
-        replies.into_iter().next().ok_or_else(unexpected)??.ours()
+        self.call_one(&step(script), &entry, end).await
     }
 
-    /// Calls a script for filters of one server. The error of the request is the answer to each
-    /// entry.
+    /// Calls a script for filters of one server.
     pub(super) async fn ask_each(
         &self,
         script: &Script,
         entries: &[Entry<'_>],
         end: Instant,
     ) -> Answers<Reply> {
-        match self.ask_script(script, entries, end).await {
-            Ok(replies) => replies.into_iter().map(Ok).collect(),
-            Err(error) => refused(entries.len(), &error),
-        }
+        self.call(&step(script), &entries.iter().collect::<Vec<_>>(), end).await
     }
+}
 
-    async fn ask_script(&self, script: &Script, entries: &[Entry<'_>], end: Instant) -> Result<Vec<Reply>> {
-        let Some(first) = entries.first() else { return Ok(Vec::new()) };
-        let keyspace = &self.context.keyspace;
-        let keys_of = |entry: &Entry<'_>| {
-            let mut keys = keyspace.filter(entry.object, &entry.pages);
-            keys.extend_from_slice(&entry.further);
-            keys
-        };
-        let keys: Vec<String> = entries.iter().flat_map(keys_of).collect();
-        let complete = |mut command: Cmd| {
-            command.arg(keys.len()).arg(&keys);
-            for entry in entries {
-                entry.arguments(&mut command);
-            }
-            command
-        };
-        let call = Call { script, complete: &complete, quorum: None };
-        let stripe = stripe_of(first.object);
-        match self.route.send(stripe, Request::Script(&call), end).await {
-            Ok(answered) => replies(answered.value, entries.len()),
-            Err(error) => {
-                let key = keys.first().map_or("", String::as_str);
-                Err(self.name_missing_rights(error, script, (stripe, key), end).await)
-            }
-        }
-    }
+fn step<'a, 'b>(script: &'a Script) -> Step<'a, Entry<'b>> {
+    Step::whole(
+        script,
+        |entry| entry.object,
+        |context, command, entries| {
+            let keys_of = |entry: &&Entry<'_>| {
+                let mut keys = context.keyspace.filter(entry.object, &entry.pages);
+                keys.extend_from_slice(&entry.further);
+                keys
+            };
+            let keys: Vec<String> = entries.iter().flat_map(keys_of).collect();
+            command.arg(keys.len()).arg(keys);
+            entries.iter().for_each(|entry| entry.arguments(command));
+        },
+    )
 }

@@ -42,7 +42,7 @@ impl Busy {
         until > 0 && self.elapsed() < until
     }
 
-    pub(super) fn note(&self, object: &Object) {
+    pub(in crate::steps) fn note(&self, object: &Object) {
         let until = self.elapsed() + u64::try_from(QUIET.as_millis()).unwrap_or(u64::MAX);
         self.slot(object).store(until, Ordering::Relaxed);
     }

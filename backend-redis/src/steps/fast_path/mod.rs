@@ -5,19 +5,20 @@ mod busy;
 mod mutexes;
 mod semaphores;
 
-use futures_util::future::join_all;
+use std::fmt::{self, Write};
+
 use redis::Cmd;
-use stanchion_core::clock::{Instant, micros};
-use stanchion_core::spi::{Acquire, Acquired, Answers, Kept, Object, Request, Response};
+use stanchion_core::clock::micros;
+use stanchion_core::spi::{Acquire, Acquired, Kept, Object, Request, Response};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 
 pub(crate) use self::busy::Busy;
-use super::acked_reply::AckedReply;
-use super::call::Step;
 use super::reply::Reply;
+use super::step::Step;
 use super::{Context, RedisSteps};
 use crate::error::unexpected;
-use crate::keys::Keyspace;
+use crate::keys::{Keyspace, STRIPES, stripe_of};
+use crate::script::Scripts;
 
 /// The scripts of the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +32,12 @@ pub(super) enum FastScript {
 }
 
 /// A fast script, and what it is given and answers.
-struct FastStep<'a> {
-    step: Step<'a, Request>,
+pub(super) struct FastStep<'a> {
+    pub(super) step: Step<'a, Request>,
     /// Reads the reply to an entry; `None` for one that needs a full script.
-    read: fn(&Request, &Reply) -> Result<Option<Response>>,
+    pub(super) read: fn(&Request, &Reply) -> Result<Option<Response>>,
     /// Maximum number of entries of one call.
-    most: usize,
+    pub(super) most: usize,
 }
 
 impl RedisSteps {
@@ -63,41 +64,46 @@ impl RedisSteps {
         };
         (!busy.is_busy(object)).then_some(script)
     }
+}
 
-    /// Sends requests through a fast script, and what that refuses through the full ones.
-    pub(super) async fn fast_then_full(
-        &self,
-        script: FastScript,
-        batch: &[&Request],
-        end: Instant,
-    ) -> Answers<Response> {
-        let FastStep { step, read, most } = match script {
-            FastScript::Mutexes => mutexes::exchange(self.scripts()),
-            FastScript::RenewMutexes => mutexes::renewals(self.scripts()),
-            FastScript::Permits => semaphores::exchange(self.scripts()),
-            FastScript::RenewPermits => semaphores::renewals(self.scripts()),
-        };
-        let replies = if batch.len() <= most {
-            self.call_with_acks(&step, batch, end).await
-        } else {
-            let parts = batch.chunks(most).map(|part| self.call_with_acks(&step, part, end));
-            join_all(parts).await.into_iter().flatten().collect()
-        };
-        let answer = |(acked, entry): (Result<AckedReply>, &&Request)| {
-            acked?.confirmed(|reply| read(entry, &reply), Option::is_some)
-        };
-        let mut answers: Vec<_> = replies.into_iter().zip(batch).map(answer).map(Result::transpose).collect();
-        let refused: Vec<usize> = (0..batch.len()).filter(|&index| answers[index].is_none()).collect();
-        if !refused.is_empty() {
-            let rest: Vec<&Request> = refused.iter().map(|&index| batch[index]).collect();
-            rest.iter()
-                .filter_map(|request| request.object())
-                .for_each(|object| self.context.busy.note(object));
-            for (index, answer) in refused.into_iter().zip(self.send_full(&rest, end).await) {
-                answers[index] = Some(answer);
-            }
+impl FastScript {
+    pub(super) fn step(self, scripts: &Scripts) -> FastStep<'_> {
+        match self {
+            Self::Mutexes => mutexes::exchange(scripts),
+            Self::RenewMutexes => mutexes::renewals(scripts),
+            Self::Permits => semaphores::exchange(scripts),
+            Self::RenewPermits => semaphores::renewals(scripts),
         }
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unexpected()))).collect()
+    }
+}
+
+/// The stripes of the acquires of a batch, a bit for each. The largest token of each is a key.
+#[derive(Clone, Copy)]
+struct Marks(u16);
+
+impl Marks {
+    fn of(batch: &[&Request]) -> Self {
+        let bit = |entry: &&Request| match entry {
+            Request::Acquire(acquire) => 1 << stripe_of(&acquire.object),
+            _ => 0,
+        };
+        Self(batch.iter().map(bit).fold(0, |bits, bit| bits | bit))
+    }
+
+    fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    fn add_keys(self, keyspace: &Keyspace, command: &mut Cmd) {
+        for stripe in (0..STRIPES).filter(|stripe| self.0 & (1 << stripe) != 0) {
+            command.arg(keyspace.mark(stripe));
+        }
+    }
+
+    /// Returns the place of the key of an acquire, the first of which is 1.
+    fn place_of(self, acquire: &Acquire) -> usize {
+        let stripe = stripe_of(&acquire.object);
+        Self(self.0 & ((1 << stripe) - 1)).count() + 1
     }
 }
 
@@ -132,25 +138,29 @@ fn renewed(_: &Request, reply: &Reply) -> Result<Option<Response>> {
     Ok((reply.sole()? == 1).then_some(Response::Renew(Kept::Yes)))
 }
 
-/// Adds the keys of the objects' records.
-fn add_records<'a>(keyspace: &Keyspace, command: &mut Cmd, objects: impl Iterator<Item = &'a Object>) {
-    let mut key = String::new();
-    for object in objects {
-        keyspace.record_into(object, &mut key);
-        command.arg(&key);
+/// The letters of the entries of a batch, in order.
+struct Letters<'a>(&'a [&'a Request]);
+
+impl fmt::Display for Letters<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|entry| {
+            f.write_char(match entry {
+                Request::Release(_) => 'r',
+                Request::Renew(_) => 'n',
+                _ => 'a',
+            })
+        })
     }
 }
 
-/// Makes a text the ticket of an acquire, whether it would queue, how it compares parameters, and
-/// its label.
-fn ticket_into(text: &mut Vec<u8>, acquire: &Acquire, check: &str) {
-    text.clear();
-    text.extend(crate::keys::digits(acquire.ticket));
-    text.push(if acquire.queue { b'q' } else { b't' });
-    text.extend(check.bytes());
-    if let Some(label) = &acquire.label {
-        text.push(b' ');
-        text.extend(label.bytes());
+/// The ticket of an acquire, whether it would queue, how it compares parameters, and its label.
+struct AcquireTicket<'a>(&'a Acquire, &'static str);
+
+impl fmt::Display for AcquireTicket<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Acquire { ticket, queue, label, .. }, check) = self;
+        write!(f, "{ticket}{}{check}", if *queue { 'q' } else { 't' })?;
+        label.as_ref().map_or(Ok(()), |label| write!(f, " {label}"))
     }
 }
 

@@ -1,13 +1,13 @@
 //! The fast scripts of mutexes.
 
-use redis::Cmd;
-use stanchion_core::spi::{Renew, Request, contents};
+use redis::{Cmd, RedisWrite};
+use stanchion_core::spi::{Acquire, Ask, Release, Renew, Request, contents};
 
 use super::super::Context;
-use super::super::call::Step;
-use super::{FastStep, add_records, exchanged, milliseconds, object_of, renewed, ticket_into};
+use super::super::step::Step;
+use super::{AcquireTicket, FastStep, Letters, Marks, exchanged, milliseconds, object_of, renewed};
 use crate::durability::Writes;
-use crate::keys::{digits, stripe_of};
+use crate::keys::digits;
 use crate::script::Scripts;
 
 /// Releases and locks.
@@ -23,46 +23,27 @@ pub(super) fn renewals(scripts: &Scripts) -> FastStep<'_> {
 
 /// Adds what the fast script is given.
 fn encode_exchange(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Request]) {
-    let (mut releases, mut acquires, mut stripes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut kinds = String::with_capacity(batch.len());
-    for entry in batch {
-        match entry {
-            Request::Release(release) => {
-                kinds.push('r');
-                releases.push(release);
-            }
-            Request::Acquire(acquire) => {
-                kinds.push('a');
-                let stripe = stripe_of(&acquire.object);
-                let place = stripes.iter().position(|known| *known == stripe).unwrap_or_else(|| {
-                    stripes.push(stripe);
-                    stripes.len() - 1
-                });
-                acquires.push((acquire, place));
-            }
-            _ => {}
-        }
-    }
-    command.arg(stripes.len() + releases.len() + acquires.len());
-    for stripe in &stripes {
-        command.arg(keyspace.mark(*stripe));
-    }
-    let released = releases.iter().map(|release| &release.object);
-    add_records(keyspace, command, released.chain(acquires.iter().map(|(acquire, _)| &acquire.object)));
-    command.arg(stripes.len()).arg(releases.len()).arg(kinds);
+    let marks = Marks::of(batch);
+    let releases = batch.iter().filter_map(|request| Release::of(request));
+    let acquires = batch.iter().filter_map(|request| Acquire::of(request));
+    command.arg(marks.count() + batch.len());
+    marks.add_keys(keyspace, command);
+    releases.clone().for_each(|release| keyspace.add_record(&release.object, command));
+    acquires.clone().for_each(|acquire| keyspace.add_record(&acquire.object, command));
+    command.arg(marks.count()).arg(releases.clone().count());
+    command.write_arg_fmt(Letters(batch));
     for release in releases {
         command.arg(&digits(release.ticket));
     }
-    let mut ticket = Vec::new();
-    for (acquire, place) in acquires {
-        ticket_into(&mut ticket, acquire, "");
-        command.arg(place + 1).arg(milliseconds(acquire.lease)).arg(&ticket);
+    for acquire in acquires {
+        command.arg(marks.place_of(acquire)).arg(milliseconds(acquire.lease));
+        command.write_arg_fmt(AcquireTicket(acquire, ""));
     }
 }
 
 fn encode_renewals(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Request]) {
     command.arg(batch.len());
-    add_records(keyspace, command, batch.iter().map(|entry| object_of(entry)));
+    batch.iter().for_each(|entry| keyspace.add_record(object_of(entry), command));
     for Renew { ticket, lease, .. } in contents(batch) {
         command.arg(&digits(*ticket)).arg(milliseconds(*lease));
     }

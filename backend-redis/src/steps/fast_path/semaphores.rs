@@ -1,16 +1,16 @@
 //! The fast script of semaphores.
 
-use redis::Cmd;
+use redis::{Cmd, RedisWrite};
 use stanchion_core::Result;
 use stanchion_core::clock::micros;
 use stanchion_core::spi::{Renew, Request, Response, contents};
 
 use super::super::Context;
-use super::super::call::Step;
 use super::super::reply::Reply;
-use super::{FastStep, add_records, exchanged, object_of, renewed, ticket_into};
+use super::super::step::Step;
+use super::{AcquireTicket, FastStep, Letters, Marks, exchanged, object_of, renewed};
 use crate::durability::Writes;
-use crate::keys::{digits, stripe_of};
+use crate::keys::digits;
 use crate::script::Scripts;
 
 /// Maximum number of entries of one request: each can cost the server the reading of 16 holds.
@@ -37,37 +37,21 @@ fn read_exchanged(entry: &Request, reply: &Reply) -> Result<Option<Response>> {
 }
 
 fn encode_exchange(context: &Context, command: &mut Cmd, batch: &[&Request]) {
-    let mut stripes = Vec::new();
-    for entry in batch {
-        let stripe = stripe_of(object_of(entry));
-        if matches!(entry, Request::Acquire(_)) && !stripes.contains(&stripe) {
-            stripes.push(stripe);
-        }
-    }
-    command.arg(stripes.len() + batch.len());
-    for stripe in &stripes {
-        command.arg(context.keyspace.mark(*stripe));
-    }
-    add_records(&context.keyspace, command, batch.iter().map(|entry| object_of(entry)));
-    let kind = |entry: &&Request| if matches!(entry, Request::Release(_)) { 'r' } else { 'a' };
-    let kinds: String = batch.iter().map(kind).collect();
-    command.arg(stripes.len()).arg(micros(context.retention)).arg(kinds);
-    let mut ticket = Vec::new();
+    let marks = Marks::of(batch);
+    command.arg(marks.count() + batch.len());
+    marks.add_keys(&context.keyspace, command);
+    batch.iter().for_each(|entry| context.keyspace.add_record(object_of(entry), command));
+    command.arg(marks.count()).arg(micros(context.retention));
+    command.write_arg_fmt(Letters(batch));
     for entry in batch {
         match entry {
             Request::Release(release) => {
                 command.arg(&digits(release.ticket));
             }
             Request::Acquire(acquire) => {
-                let stripe = stripe_of(&acquire.object);
-                let mark = stripes.iter().position(|known| *known == stripe).unwrap_or_default();
-                ticket_into(&mut ticket, acquire, acquire.check.letter());
-                command
-                    .arg(mark + 1)
-                    .arg(&ticket)
-                    .arg(acquire.weight)
-                    .arg(micros(acquire.lease.get()))
-                    .arg(acquire.limit);
+                command.arg(marks.place_of(acquire));
+                command.write_arg_fmt(AcquireTicket(acquire, acquire.check.letter()));
+                command.arg(acquire.weight).arg(micros(acquire.lease.get())).arg(acquire.limit);
             }
             _ => {}
         }
@@ -76,8 +60,9 @@ fn encode_exchange(context: &Context, command: &mut Cmd, batch: &[&Request]) {
 
 fn encode_renewals(context: &Context, command: &mut Cmd, batch: &[&Request]) {
     command.arg(batch.len());
-    add_records(&context.keyspace, command, batch.iter().map(|entry| object_of(entry)));
-    command.arg(0).arg(micros(context.retention)).arg("n".repeat(batch.len()));
+    batch.iter().for_each(|entry| context.keyspace.add_record(object_of(entry), command));
+    command.arg(0).arg(micros(context.retention));
+    command.write_arg_fmt(Letters(batch));
     for Renew { ticket, lease, .. } in contents(batch) {
         command.arg(&digits(*ticket)).arg(micros(lease.get()));
     }

@@ -11,26 +11,44 @@ use stanchion_core::spi::limit_batch::{NameBatch, by_name};
 use stanchion_core::spi::{Answers, Decide, Limited, Refund, Reset, SetQuota, gather, refused};
 
 use super::RedisSteps;
-use super::call::Step;
 use super::reply::Reply;
+use super::step::Step;
+use crate::script::Scripts;
 
-impl RedisSteps {
-    pub(super) async fn decide(&self, calls: &[&Decide], end: Instant) -> Answers<Limited> {
-        let batches = by_name(calls);
-        let step =
-            Step::new(&self.scripts().limit_decide, |batch: &NameBatch<'_>| batch.object, batch::arguments);
-        let replies = self.call(&step, &batches.iter().collect::<Vec<_>>(), end).await;
-        let parts = batches.iter().zip(replies).map(|(batch, reply)| {
-            let decoded = reply.and_then(Reply::ours).and_then(|reply| batch::decode(batch, &reply));
+/// The decisions of a batch, by name.
+pub(super) struct Decisions<'a> {
+    count: usize,
+    batches: Vec<NameBatch<'a>>,
+}
+
+impl<'a> Decisions<'a> {
+    pub(super) fn of(calls: &[&'a Decide]) -> Self {
+        Self { count: calls.len(), batches: by_name(calls) }
+    }
+
+    pub(super) fn step(scripts: &Scripts) -> Step<'_, NameBatch<'a>> {
+        Step::new(&scripts.limit_decide, |batch: &NameBatch<'a>| batch.object, batch::arguments)
+    }
+
+    pub(super) fn batches(&self) -> Vec<&NameBatch<'a>> {
+        self.batches.iter().collect()
+    }
+
+    /// Reads the reply for each name, and answers each decision.
+    pub(super) fn answers(self, replies: Answers<Reply>) -> Answers<Limited> {
+        let parts = self.batches.into_iter().zip(replies).map(|(batch, reply)| {
+            let decoded = reply.and_then(Reply::ours).and_then(|reply| batch::decode(&batch, &reply));
             let answers = match decoded {
                 Ok(limited) => limited.into_iter().map(Ok).collect(),
                 Err(error) => refused(batch.calls.len(), &error),
             };
-            (batch.calls.clone(), answers)
+            (batch.calls, answers)
         });
-        gather(calls.len(), parts)
+        gather(self.count, parts)
     }
+}
 
+impl RedisSteps {
     pub(super) async fn refund(&self, batch: &[&Refund], end: Instant) -> Answers<u64> {
         let arguments = |command: &mut Cmd, refund: &Refund| {
             command.arg(refund.ticket.to_string());

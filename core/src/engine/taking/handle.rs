@@ -103,8 +103,7 @@ impl ObjectHandle {
             error.type = Empty,
         );
         let recorded = span.clone();
-        // Boxed here, and not moved whole with all that it may become.
-        let acquired = Box::pin(async move {
+        let acquired = async move {
             let what = if self.object.kind == Kind::WaitGroup { "members" } else { "permits" };
             check_count(what, weight)?;
             // Before a lock is taken, which a forked child must not do.
@@ -125,7 +124,7 @@ impl ObjectHandle {
                 }
             }
             granted
-        });
+        };
         let acquired = self.engine.shared.on(acquired.instrument(span)).await;
         acquired.map_err(|error| self.context(operation, error))
     }
