@@ -8,9 +8,9 @@ use stanchion_core::observe::events::LostHold;
 use stanchion_core::{Kind, Name};
 
 use crate::clock::{Moment, StoreClock};
-use crate::kernel::{Loss, Permits, Transition, contained};
+use crate::kernel::{Loss, Permits, Transition};
 use crate::names::Resident;
-use crate::sync::{Mutex, Notify};
+use crate::sync::{Broadcast, Mutex};
 
 /// The state of a mutex, a semaphore or a wait group. The lock is held for nanoseconds, never
 /// across an await.
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     clock: StoreClock,
     permits: Mutex<Permits>,
     /// Notified when a hold ended in another way than by its holder.
-    pub(crate) lost: Notify,
+    pub(crate) lost: Broadcast,
     watch: Watch,
 }
 
@@ -52,7 +52,7 @@ impl Wake for Watcher {
 
 impl Entry {
     pub(crate) fn new(named: Named, clock: StoreClock, permits: Permits) -> Self {
-        Self { named, clock, permits: Mutex::new(permits), lost: Notify::new(), watch: Watch::default() }
+        Self { named, clock, permits: Mutex::new(permits), lost: Broadcast::new(), watch: Watch::default() }
     }
 
     /// Lets the ends of leases be watched.
@@ -74,7 +74,7 @@ impl Entry {
         let result =
             change(&mut self.permits.lock().unwrap_or_else(PoisonError::into_inner), &mut transition);
         if transition.lost {
-            contained(|| self.lost.notify_waiters());
+            self.lost.notify_waiters();
         }
         if let Some(at) = transition.next_end {
             self.watch_until(at);

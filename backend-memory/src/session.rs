@@ -8,7 +8,7 @@ use stanchion_core::{Error, Result};
 use crate::namespaces::States;
 use crate::session_id::SessionId;
 use crate::state::State;
-use crate::sync::Notify;
+use crate::sync::Broadcast;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// A namespace of a store object.
@@ -20,7 +20,7 @@ pub(crate) struct Session {
     pub(crate) states: Arc<States>,
     closed: AtomicBool,
     /// Notified when the store object is closed.
-    pub(crate) closing: Notify,
+    pub(crate) closing: Broadcast,
 }
 
 impl Session {
@@ -31,7 +31,7 @@ impl Session {
             state,
             states,
             closed: AtomicBool::new(false),
-            closing: Notify::new(),
+            closing: Broadcast::new(),
         })
     }
 

@@ -11,7 +11,7 @@ pub(crate) mod model;
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 
 #[cfg(not(test))]
-pub(crate) use tokio::sync::Notify;
+pub(crate) use stanchion_core::runtime::Broadcast;
 
 #[cfg(test)]
-pub(crate) use self::model::{Mutex, MutexGuard, Notify, atomic};
+pub(crate) use self::model::{Mutex, MutexGuard, Notify as Broadcast, atomic};

@@ -208,13 +208,18 @@ mod tests {
 
     #[test]
     fn the_rule_in_the_manual_grants_what_is_used_and_nothing_else() {
-        let s = Scripts::new();
-        let fast = [&s.fast_path, &s.fast_renew, &s.fast_permits];
-        let permits = [&s.acquire, &s.renew, &s.release, &s.cancel, &s.poll, &s.attach];
-        let others = [&s.keep_places, &s.inspect, &s.resize, &s.force, &s.look, &s.split, &s.rights];
-        let limits = [&s.limit_decide, &s.limit_refund, &s.limit_set_quota, &s.limit_reset];
-        let scripts = fast.into_iter().chain(permits).chain(others).chain(limits);
-        let used = scripts.flat_map(Script::commands).chain(SENT).map(str::to_owned).collect();
+        #[rustfmt::skip]
+        let Scripts {
+            fast_path, fast_renew, fast_permits, acquire, renew, release, cancel, poll, keep_places, attach,
+            inspect, resize, force, look, split, rights, limit_decide, limit_refund, limit_set_quota,
+            limit_reset, list: _, #[cfg(feature = "bloom")] bloom: _,
+        } = Scripts::new();
+        let fast = [fast_path, fast_renew, fast_permits];
+        let permits = [acquire, renew, release, cancel, poll, keep_places, attach];
+        let others = [inspect, resize, force, look, split, rights];
+        let limits = [limit_decide, limit_refund, limit_set_quota, limit_reset];
+        let scripts: Vec<_> = fast.into_iter().chain(permits).chain(others).chain(limits).collect();
+        let used = scripts.iter().flat_map(Script::commands).chain(SENT).map(str::to_owned).collect();
         assert_eq!(granted(0), used);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stanchion_core::Outcome;
 use stanchion_core::clock::Instant;
 
-use crate::sync::Notify;
+use crate::sync::Broadcast;
 
 /// How a member ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum End {
 pub(crate) struct Generation {
     pub(crate) end: OnceLock<End>,
     /// Notified at the end, and when waiters have to wait for an earlier expiry.
-    pub(crate) changed: Notify,
+    pub(crate) changed: Broadcast,
 }
 
 /// The record of a wait group, beside its members.

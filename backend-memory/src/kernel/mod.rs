@@ -19,4 +19,4 @@ pub(crate) use generations::{Cause, End, Generation, Generations};
 pub(crate) use permits::{Limit, Permits, Progress};
 pub(crate) use queue::{Arrival, Refusal, Waiter};
 pub(crate) use terms::Terms;
-pub(crate) use transition::{Loss, Transition, contained};
+pub(crate) use transition::{Loss, Transition};

@@ -1,7 +1,6 @@
 //! One change of the state of a name: the time, read at most once, and the wake-ups to send once
 //! the lock is free.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -9,11 +8,13 @@ use std::time::Duration;
 use stanchion_core::Ticket;
 use stanchion_core::clock::Instant;
 use stanchion_core::observe::events::LossCause;
+use stanchion_core::runtime::contain_wake;
 
 use super::generations::Generation;
 use super::holds::Grant;
 use super::terms::Terms;
 use crate::clock::{Moment, StoreClock};
+use crate::sync::Broadcast;
 
 /// A hold that its guard lost.
 #[derive(Debug)]
@@ -120,22 +121,16 @@ impl<'a> Transition<'a> {
     #[inline]
     pub(crate) fn end(self) {
         if let Some(waker) = self.first {
-            contained(|| waker.wake());
+            contain_wake(|| waker.wake());
         }
         if let Some(retired) = self.retired {
-            contained(|| drop(retired));
+            contain_wake(|| drop(retired));
         }
         if let Some(more) = self.more {
-            more.wakers.into_iter().for_each(|waker| contained(|| waker.wake()));
-            more.retired.into_iter().for_each(|waker| contained(|| drop(waker)));
+            more.wakers.into_iter().for_each(|waker| contain_wake(|| waker.wake()));
+            more.retired.into_iter().for_each(|waker| contain_wake(|| drop(waker)));
             let changed = more.generations.iter().map(|generation| &generation.changed);
-            changed.for_each(|changed| contained(|| changed.notify_waiters()));
+            changed.for_each(|changed: &Broadcast| changed.notify_waiters());
         }
     }
-}
-
-/// Runs code of a waker. What panics in it is not the caller's: the others have to be woken too
-/// (C5), and the caller may be the drop of a guard (C12).
-pub(crate) fn contained(code: impl FnOnce()) {
-    drop(catch_unwind(AssertUnwindSafe(code)));
 }

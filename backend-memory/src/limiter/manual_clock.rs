@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant, micros};
 
-use crate::sync::Notify;
+use crate::sync::Broadcast;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A clock for limiters that moves only by calls, for tests of code that uses one.
@@ -42,7 +42,7 @@ struct Inner {
     micros: AtomicU64,
     /// The monotonic time that stands for `START`; reservations use monotonic time.
     origin: Instant,
-    moved: Notify,
+    moved: Broadcast,
 }
 
 /// The first reading, 2001-09-09: far enough from zero to go back.
@@ -52,7 +52,7 @@ impl ManualClock {
     /// Creates a clock that stands still.
     #[must_use]
     pub fn new() -> Self {
-        let inner = Inner { micros: AtomicU64::new(START), origin: clock::now(), moved: Notify::new() };
+        let inner = Inner { micros: AtomicU64::new(START), origin: clock::now(), moved: Broadcast::new() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -84,7 +84,7 @@ impl ManualClock {
     }
 
     /// Returns the signal that is sent at every move.
-    pub(crate) fn moved(&self) -> &Notify {
+    pub(crate) fn moved(&self) -> &Broadcast {
         &self.inner.moved
     }
 

@@ -7,6 +7,7 @@ use stanchion_core::Ttl;
 use stanchion_core::spi::ProcessId;
 use tokio::sync::{Notify, watch};
 
+use super::deferred_wakers::with_deferred_wakers;
 use super::state::{Event, SharedState};
 
 /// The lock sessions of this process: callers add requests here, and the session tasks take and
@@ -50,24 +51,27 @@ impl LockSessions {
     /// Runs `work` on the state, and notifies tasks and the engine after unlocking it: a session
     /// that was woken earlier would find the state locked, and sleep once more.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut SharedState) -> R) -> R {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = work(&mut state);
-        let SharedState { holds, places, outbound, .. } = &mut *state;
-        let sessions_to_wake = outbound.take_sessions_to_wake();
-        let is_earlier = holds.take_is_earlier();
-        let due = [
-            (is_earlier || outbound.has_sessions_to_start(), &self.schedule_changed),
-            (!places.leaving.is_empty(), &self.leave_requests_added),
-            (outbound.has_hints(), &self.hints_added),
-            (holds.take_has_unrecorded(), &self.holds_granted),
-            (holds.records.has_removals(), &self.record_removals_added),
-        ];
-        let reported = if state.events.is_empty() {
-            None
-        } else {
-            Some((std::mem::take(&mut state.events), state.reports.clone()))
-        };
-        drop(state);
+        let (done, sessions_to_wake, due, reported) = with_deferred_wakers(|| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = work(&mut state);
+            let SharedState { holds, places, outbound, .. } = &mut *state;
+            let sessions_to_wake = outbound.take_sessions_to_wake();
+            let is_earlier = holds.take_is_earlier();
+            let due = [
+                (is_earlier || outbound.has_sessions_to_start(), &self.schedule_changed),
+                (!places.leaving.is_empty(), &self.leave_requests_added),
+                (outbound.has_hints(), &self.hints_added),
+                (holds.take_has_unrecorded(), &self.holds_granted),
+                (holds.records.has_removals(), &self.record_removals_added),
+            ];
+            let reported = if state.events.is_empty() {
+                None
+            } else {
+                Some((std::mem::take(&mut state.events), state.reports.clone()))
+            };
+            drop(state);
+            (done, sessions_to_wake, due, reported)
+        });
         for session in sessions_to_wake {
             session.notify_one();
         }

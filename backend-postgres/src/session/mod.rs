@@ -25,6 +25,7 @@ mod answers;
 mod application_name;
 mod attempts;
 mod connection;
+mod deferred_wakers;
 mod holds;
 mod inspect;
 mod leave_requests;

@@ -14,6 +14,7 @@ use stanchion_core::spi::{
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result, Ticket};
 
+use super::deferred_wakers::woken_unlocked;
 use super::inspect::PeerSessions;
 use super::lock_sessions::LockSessions;
 use super::messages::SessionId;
@@ -211,7 +212,8 @@ impl Steps for SessionSteps {
 
     async fn send(&self, batch: &[Request], end: Instant) -> Answers<Response> {
         // Boxed: an optimising build refuses futures that are nested deeper.
-        by(batch, Request::kind, |kind, entries| Box::pin(self.send_kind(kind, entries, end))).await
+        let sent = by(batch, Request::kind, |kind, entries| Box::pin(self.send_kind(kind, entries, end)));
+        woken_unlocked(sent).await
     }
 
     fn request_timeout(&self) -> Duration {

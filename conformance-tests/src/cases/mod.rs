@@ -286,6 +286,8 @@ macro_rules! for_each_case {
                 c29_stats_tell_what_the_process_does,
                 c28_a_store_outlives_the_runtimes_that_use_it,
                 c28_a_call_moves_from_one_runtime_to_another,
+                c27_a_waker_that_drops_its_task_stops_nobody,
+                c27_a_waker_that_panics_stops_nobody,
                 c22_the_declaration_is_true,
                 c12_a_closed_store_refuses_every_call,
                 c12_close_drains_the_release_queue,

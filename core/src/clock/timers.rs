@@ -1,7 +1,6 @@
 //! Timers without a runtime: one thread of the process wakes the tasks whose time has come.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use slab::Slab;
 
 use super::monotonic;
+use crate::runtime::contain_wake;
 
 /// Times that are far away are rounded up to a multiple of this. Most are time limits that are
 /// never reached: many of them share a place in the queue.
@@ -66,9 +66,7 @@ impl Timers {
                     let due = first.remove();
                     drop(queue);
                     for (_, (_, waker)) in due {
-                        // Whatever it wakes is not this thread's: a panic of it must not end the
-                        // others' times.
-                        drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+                        contain_wake(|| waker.wake());
                     }
                     queue = self.queue();
                 }

@@ -7,10 +7,9 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use crate::clock::{Instant, real, sleep};
 use crate::observe::metering::StoreMeter;
+use crate::runtime::Broadcast;
 use crate::{Error, Result};
 
 /// Interval between two attempts of which the first failed; up to `JITTER` comes on top, so that
@@ -47,7 +46,7 @@ pub struct Backoff {
     meter: StoreMeter,
     failures: Mutex<HashMap<String, Failure>>,
     /// Notified of each attempt that succeeds.
-    connected: Notify,
+    connected: Broadcast,
 }
 
 struct Failure {
@@ -60,7 +59,7 @@ impl Backoff {
     /// Makes the state of a store that has not connected yet; `store` is its name in the metrics.
     #[must_use]
     pub fn new(store: &'static str) -> Self {
-        Self { meter: StoreMeter { store }, failures: Mutex::default(), connected: Notify::new() }
+        Self { meter: StoreMeter { store }, failures: Mutex::default(), connected: Broadcast::new() }
     }
 
     /// Connects to a server, after the time of a failed attempt is over. Those who wait for it go

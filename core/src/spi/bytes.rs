@@ -4,7 +4,8 @@
 //! One byte for the layout, one for the kind, then the content: numbers in little-endian order at
 //! their full width, a length of 4 bytes before texts and lists, one byte before what may be absent
 //! and for the variant of an enum. Two processes that exchange requests have to agree on the
-//! layout: [`LAYOUT`] changes with it.
+//! layout: [`LAYOUT`] changes with it. A new kind does not change it: an unknown number is no
+//! request.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -27,7 +27,8 @@
 //! may stand in a batch twice. An entry that fails MUST NOT harm the others. A batch is no
 //! transaction: a store may carry out a part of it, if it answers each entry truly. The engine
 //! sends batches of 1 to 500 entries of one lane. A store that makes a request of its own for each
-//! kind splits a batch by [`by`], and reads its parts by [`contents`].
+//! kind splits a batch by [`by`], and reads its parts by [`contents`]. Requests that no caller
+//! shares with others, such as an operator's, the engine sends alone, in a batch of one.
 //!
 //! # Lanes
 //! Entries of one batch are of one [`Lane`]. Batches of different lanes leave independently of each

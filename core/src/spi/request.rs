@@ -196,12 +196,13 @@ requests! {
 pub(crate) const MAXIMUM_BATCH: usize = 500;
 
 impl RequestKind {
-    /// Returns the maximum number of entries of a batch of the engine's.
+    /// Returns the maximum number of entries of a batch of the engine's, whoever waits for it:
+    /// callers, renewals, questions for waiters, or the outbox.
     pub(crate) fn maximum_batch(self) -> usize {
         match self {
             // The entries of one lane wait for each other: a short request lets the next ones go.
             Self::Acquire | Self::Look => 128,
-            Self::Release => 256,
+            Self::Release | Self::Cancel | Self::Refund => 256,
             _ => MAXIMUM_BATCH,
         }
     }

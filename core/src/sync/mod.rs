@@ -14,9 +14,12 @@ pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 #[cfg(not(test))]
 pub(crate) use tokio::{sync::Notify, task::JoinSet};
 
+#[cfg(not(test))]
+pub(crate) use crate::runtime::Broadcast;
+
 #[cfg(test)]
 pub(crate) use self::{
-    model::{Mutex, MutexGuard, Notify, atomic},
+    model::{Mutex, MutexGuard, Notify, Notify as Broadcast, atomic},
     tasks::{JoinSet, caught, spawn},
 };
 

@@ -8,7 +8,7 @@ use stanchion_core::spi::Object;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How long a name counts as busy after the fast path refused it; the scripts keep it a hash for as
-/// long.
+/// long, `QUIET` in `forms.lua`.
 const QUIET: Duration = Duration::from_secs(1);
 const SLOTS: usize = 4096;
 

@@ -4,8 +4,10 @@ mod names;
 mod options;
 mod runtimes;
 mod store;
+mod wakers;
 
 pub(crate) use names::*;
 pub(crate) use options::*;
 pub(crate) use runtimes::*;
 pub(crate) use store::*;
+pub(crate) use wakers::*;

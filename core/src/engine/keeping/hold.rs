@@ -12,7 +12,7 @@ use crate::observe::events::{LossCause, LostHold};
 use crate::observe::metering::Meter;
 use crate::spi::Object;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Mutex, Notify};
+use crate::sync::{Broadcast, Mutex};
 use crate::{Ticket, Ttl};
 
 /// The state of a hold. `Lost` and `Released` are final.
@@ -50,7 +50,7 @@ pub(crate) struct LeaseHold {
     /// This process asked the store to release the hold by force.
     force_requested: AtomicBool,
     state: Mutex<State>,
-    changed: Notify,
+    changed: Broadcast,
 }
 
 impl LeaseHold {
@@ -69,12 +69,12 @@ impl LeaseHold {
             sent,
             force_requested: AtomicBool::new(false),
             state: Mutex::new(State { phase: Phase::Live, deadline }),
-            changed: Notify::new(),
+            changed: Broadcast::new(),
         }
     }
 
-    /// Works on the state. A loss by the deadline is logged once the lock is free: a subscriber of
-    /// the log may ask the guard.
+    /// Works on the state. Of a loss by the deadline, those who wait for it and the log are told once
+    /// the lock is free: a waker may drop the guard, a subscriber of the log may ask it.
     fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock: once a caller has seen the deadline pass, no later renewal may
@@ -82,11 +82,11 @@ impl LeaseHold {
         let expires = state.phase == Phase::Live && now() >= state.deadline;
         if expires {
             state.phase = Phase::Lost;
-            self.changed.notify_waiters();
         }
         let worked = work(&mut state);
         drop(state);
         if expires {
+            self.changed.notify_waiters();
             self.record_loss(LossCause::Deadline);
         }
         worked

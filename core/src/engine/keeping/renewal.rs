@@ -12,11 +12,8 @@ use crate::clock::wait_until;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::shared::Shared;
 use crate::engine::timing::renewal_interval;
-use crate::spi::{Kept, Lane, Renew, Request, Steps, StepsExt};
+use crate::spi::{Kept, Lane, Renew, Request, RequestKind, Steps, StepsExt};
 use crate::sync::spawn;
-
-/// Maximum number of holds in one step call.
-const BATCH: usize = 500;
 
 /// A hold, and its renewal.
 type Due = (Arc<LeaseHold>, Renew);
@@ -70,7 +67,7 @@ fn batches(due: Vec<Due>, shared: &Shared, steps: &dyn Steps, at: Instant) -> Ve
     for ((lane, _), mut due) in alike {
         // Here, and not behind the call of the step: a part that is not answered must not delay the
         // others' answers.
-        let most = shared.containment.part_sizes.most(lane, at).min(BATCH);
+        let most = shared.containment.part_sizes.most(lane, at).min(RequestKind::Renew.maximum_batch());
         while due.len() > most {
             batches.push(due.split_off(due.len() - most));
         }

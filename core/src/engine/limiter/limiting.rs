@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::local::Locals;
+use crate::runtime::Broadcast;
 use crate::spi::Object;
 use crate::{Error, Result, Ticket};
 
@@ -16,7 +16,7 @@ pub(crate) struct Limiting {
     pub(super) locals: Locals,
     claims: Mutex<Claims>,
     /// Notified when the store object closes.
-    pub(super) closing: Notify,
+    pub(super) closing: Broadcast,
 }
 
 /// The reservations that calls under way have made, or may have made, in order.

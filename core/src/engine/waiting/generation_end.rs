@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::clock::now;
+use crate::runtime::Broadcast;
 use crate::spi::Looked;
 use crate::{Error, ErrorKind, Outcome, Result};
 
@@ -31,7 +31,7 @@ pub(crate) enum End {
 #[derive(Debug, Default)]
 pub(crate) struct GenerationEnd {
     end: OnceLock<End>,
-    ended: Notify,
+    ended: Broadcast,
     last_answer: Mutex<LastAnswer>,
 }
 
@@ -54,7 +54,7 @@ impl GenerationEnd {
         self.last_answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the end, and wakes all waiters.
+    /// Sets the end, and wakes all waiters. Call it with no lock held.
     pub(crate) fn set(&self, end: End) {
         // The first end counts.
         drop(self.end.set(end));

@@ -209,12 +209,15 @@ impl GroupWaiters {
     pub(crate) fn close(&self) {
         let mut inner = self.inner();
         inner.closed = true;
+        let mut closed = Vec::new();
         for group in inner.groups.values_mut() {
             if !group.generations.is_empty() {
                 self.waited_for(&group.object, false);
             }
-            group.generations.drain(..).for_each(|watched| watched.generation_end.set(End::Closed));
+            closed.append(&mut group.generations);
         }
+        drop(inner);
+        closed.iter().for_each(|watched| watched.generation_end.set(End::Closed));
     }
 }
 

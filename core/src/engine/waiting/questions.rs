@@ -15,15 +15,13 @@ use crate::engine::shared::Shared;
 use crate::engine::timing::{AFTER_EXPIRY, FAR_POLL_INTERVAL, POLL_INTERVAL};
 use crate::engine::waiting::group_waiters::DueLook;
 use crate::engine::waiting::poll_schedule::{PollSchedule, Round};
-use crate::spi::{KeepPlaces, Lane, Look, Object, Poll, Polled, Steps, StepsExt};
+use crate::spi::{KeepPlaces, Lane, Look, Object, Poll, Polled, RequestKind, Steps, StepsExt};
 use crate::sync::JoinSet;
 use crate::{Result, Ttl};
 
 /// Delay between the arrival of the first waiter and the first poll, so that the poll includes the
 /// next arrivals.
 const FIRST_POLL: Duration = Duration::from_millis(50);
-/// Maximum number of objects in one step call.
-const BATCH: usize = 500;
 
 /// Polls the store about the objects that callers wait for (the poll floor of C14), and keeps the
 /// waiters live (C16).
@@ -74,7 +72,7 @@ pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
 async fn ask_lane(shared: &Shared, steps: &dyn Steps, round: Round) -> Vec<(Object, Duration)> {
     let polls = async {
         let mut pauses = Vec::with_capacity(round.polls.len());
-        for batch in round.polls.chunks(BATCH) {
+        for batch in round.polls.chunks(RequestKind::Poll.maximum_batch()) {
             let polls: Vec<_> = batch.iter().map(|object| Poll { object: object.clone() }).collect();
             let sent = now();
             for (object, answer) in batch.iter().zip(steps.ask_all(&polls).await) {
@@ -86,7 +84,7 @@ async fn ask_lane(shared: &Shared, steps: &dyn Steps, round: Round) -> Vec<(Obje
     };
     let marks = async {
         let mut pauses = Vec::new();
-        for batch in round.places.chunks(BATCH) {
+        for batch in round.places.chunks(RequestKind::KeepPlaces.maximum_batch()) {
             let places: Vec<_> = batch.iter().map(|object| KeepPlaces { object: object.clone() }).collect();
             let sent = now();
             for (object, answer) in batch.iter().zip(steps.ask_all(&places).await) {
@@ -159,7 +157,7 @@ pub(crate) async fn watch_groups(shared: &Arc<Shared>, steps: &Arc<dyn Steps>) {
 }
 
 async fn look_at_lane(shared: &Shared, steps: &dyn Steps, due: &[DueLook]) {
-    for batch in due.chunks(BATCH) {
+    for batch in due.chunks(RequestKind::Look.maximum_batch()) {
         let looks: Vec<Look> = batch.iter().map(|due| due.look.clone()).collect();
         let sent = now();
         for (due, answer) in batch.iter().zip(steps.ask_all(&looks).await) {

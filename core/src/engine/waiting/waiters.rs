@@ -9,11 +9,24 @@ use tokio::time::Instant;
 use crate::Ticket;
 use crate::clock::now;
 use crate::engine::timing::LIVENESS;
+use crate::runtime::contain_wake;
 use crate::spi::{Object, Polled, WakeSource};
 use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// Wakes one waiter. It remembers one wake-up.
 pub(crate) type WakeUp = Arc<Notify>;
+
+/// Wake-ups to be sent once the lock of the waiters is free: a waker can drop the call that it
+/// wakes, which leaves, and one that panics keeps none from the others (C27).
+#[must_use]
+#[derive(Default)]
+struct Woken(Vec<WakeUp>);
+
+impl Woken {
+    fn send(self) {
+        self.0.iter().for_each(|wake_up| contain_wake(|| wake_up.notify_one()));
+    }
+}
 
 #[derive(Debug)]
 struct WaitedObject {
@@ -30,8 +43,12 @@ struct WaitedObject {
 }
 
 impl WaitedObject {
-    fn wake_all(&self) {
-        self.wake_ups.values().for_each(|wake_up| wake_up.notify_one());
+    fn all(&self) -> Woken {
+        Woken(self.wake_ups.values().cloned().collect())
+    }
+
+    fn of(&self, tickets: &[Ticket]) -> Woken {
+        Woken(tickets.iter().filter_map(|ticket| self.wake_ups.get(ticket)).cloned().collect())
     }
 
     /// Returns whether the store may have heard nothing of these waiters for as long as it keeps
@@ -120,13 +137,12 @@ impl Waiters {
             let (wake_ups, unknown) = (HashMap::new(), Vec::new());
             WaitedObject { wake_ups, epoch, shortest_lease, heard: sent, unknown }
         });
-        if watched.epoch != epoch {
-            watched.wake_all();
-        }
+        let woken = if watched.epoch == epoch { Woken::default() } else { watched.all() };
         watched.epoch = epoch;
         watched.wake_ups.insert(ticket, Arc::clone(&wake_up));
         watched.shortest_lease = watched.shortest_lease.min(shortest_lease);
         drop(inner);
+        woken.send();
         if first {
             self.to_poll.notify_one();
             self.to_listen.notify_one();
@@ -160,7 +176,9 @@ impl Waiters {
         let mut inner = self.inner();
         let object = inner.waiting.get(&ticket);
         if let Some(watched) = object.and_then(|object| inner.objects.get(object)) {
-            watched.wake_ups.get(&ticket).into_iter().for_each(|wake_up| wake_up.notify_one());
+            let woken = watched.of(&[ticket]);
+            drop(inner);
+            woken.send();
         } else if let Some(hinted) = inner.asking.get_mut(&ticket) {
             *hinted = true;
         }
@@ -175,13 +193,17 @@ impl Waiters {
     /// Wakes all waiters and returns them.
     pub(crate) fn wake_all(&self) -> Vec<(Object, Ticket)> {
         let inner = self.inner();
-        inner.objects.values().for_each(WaitedObject::wake_all);
-        inner.waiting.iter().map(|(ticket, object)| (object.clone(), *ticket)).collect()
+        let woken = Woken(inner.objects.values().flat_map(|watched| watched.all().0).collect());
+        let waiting = inner.waiting.iter().map(|(ticket, object)| (object.clone(), *ticket)).collect();
+        drop(inner);
+        woken.send();
+        waiting
     }
 
     /// Wakes the waiters of an object.
     pub(crate) fn wake_object(&self, object: &Object) {
-        self.inner().objects.get(object).into_iter().for_each(WaitedObject::wake_all);
+        let woken = self.inner().objects.get(object).map(WaitedObject::all).unwrap_or_default();
+        woken.send();
     }
 
     /// Returns the objects that have waiters.
@@ -201,10 +223,13 @@ impl Waiters {
             watched.heard = sent;
             return false;
         }
+        let mut woken = Woken::default();
         if watched.may_have_lost_places(answered) {
             watched.heard = sent;
-            watched.wake_all();
+            woken = watched.all();
         }
+        drop(inner);
+        woken.send();
         true
     }
 
@@ -222,16 +247,16 @@ impl Waiters {
             |ticket: &&Ticket| !inner.waiting.contains_key(ticket) && !inner.asking.contains_key(ticket);
         let unknown: Vec<Ticket> = polled.ready.iter().filter(unknown).copied().collect();
         let Some(watched) = inner.objects.get_mut(object) else { return Vec::new() };
-        if watched.may_have_lost_places(answered) || watched.epoch != polled.epoch {
-            watched.wake_all();
-        } else {
-            let ready = polled.ready.iter().filter_map(|ticket| watched.wake_ups.get(ticket));
-            ready.for_each(|wake_up| wake_up.notify_one());
-        }
+        let woken = match watched.may_have_lost_places(answered) || watched.epoch != polled.epoch {
+            true => watched.all(),
+            false => watched.of(&polled.ready),
+        };
         watched.epoch = polled.epoch;
         watched.heard = sent;
         let orphaned = unknown.iter().filter(|ticket| watched.unknown.contains(ticket)).copied().collect();
         watched.unknown = unknown;
+        drop(inner);
+        woken.send();
         orphaned
     }
 }

@@ -106,8 +106,8 @@ impl Batcher {
         }
     }
 
-    /// Sends a request on its caller's task. A decision whose outcome is unknown is sent again
-    /// until `end`.
+    /// Sends a request on its caller's task. A decision or a probe whose outcome is unknown
+    /// is sent again until `end`.
     async fn send_alone(&self, request: Request, slot: SendSlot, end: Instant) -> Result<Timed<Response>> {
         let (mut batch, sent) = ([request], now());
         let first = end.min(sent + batch[0].time_limit(self.steps.request_timeout()));

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::until_known;
 use crate::clock::now;
+use crate::runtime::contain_wake;
 use crate::spi::{ProbeItems, Request, RequestId, Response, Steps, short};
 use crate::{Result, Ticket};
 
@@ -227,8 +228,9 @@ impl BatchTask {
             let (mut answers, received) = (answers.into_iter(), now());
             for caller in callers {
                 let answer = answers.next().unwrap_or_else(|| Err(short()));
+                let answer = answer.map(|answer| Timed { answer, sent, received });
                 // A caller that has gone needs no answer.
-                drop(caller.send(answer.map(|answer| Timed { answer, sent, received })));
+                contain_wake(|| drop(caller.send(answer)));
             }
         }
     }
@@ -281,7 +283,10 @@ impl Drop for BatchTask {
         let mut state = self.queue.state();
         if state.is_under_way(self.number) {
             state.under_way = None;
-            state.queue.clear();
+            let queued = std::mem::take(&mut state.queue);
+            drop(state);
+            // Each wakes its caller.
+            queued.into_iter().for_each(|queued| contain_wake(|| drop(queued)));
         }
     }
 }
@@ -310,7 +315,9 @@ impl QueueSlot {
     pub(super) fn leave(&self) -> bool {
         let mut state = self.queue.state();
         let index = self.find(&state);
-        index.and_then(|index| state.queue.remove(index)).is_some()
+        let queued = index.and_then(|index| state.queue.remove(index));
+        drop(state);
+        queued.is_some()
     }
 }
 

@@ -11,7 +11,8 @@ use crate::spi::{Answers, LimitAsk, ParameterCheck, Request, Response, Steps};
 /// Time for which a store keeps its answer: later a copy of the batch could be charged again, or
 /// find its own items.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
-/// Time after which a batch of decisions or probes is not sent again.
+/// Time after which a batch of decisions or probes is not sent again. Callers who wait less long
+/// end it before: a probe waits for one request time limit.
 const RETRY_TIME: Duration = Duration::from_secs(55);
 
 /// Sends a batch that is to be answered by `end`. `waits` tells whether the caller of an entry

@@ -20,7 +20,7 @@ use crate::ErrorKind;
 use crate::clock::{now, sleep};
 use crate::spi::{Request, Steps};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
+use crate::sync::{Broadcast, JoinSet, Mutex, MutexGuard, Notify};
 
 /// Number of requests from which on no call begins that could add one, while the server does not
 /// take them (C28).
@@ -33,7 +33,7 @@ pub(crate) struct Outbox {
     steps: Arc<dyn Steps>,
     queue: Mutex<Queue>,
     filled: Notify,
-    emptied: Notify,
+    emptied: Broadcast,
     emptied_for_threads: Emptied,
     /// A channel is full.
     full: AtomicBool,
@@ -54,7 +54,7 @@ impl Outbox {
             steps,
             queue: Mutex::default(),
             filled: Notify::new(),
-            emptied: Notify::new(),
+            emptied: Broadcast::new(),
             emptied_for_threads: Emptied::default(),
             full: AtomicBool::new(false),
             hurry: Arc::new(tokio::sync::Notify::new()),

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use crate::Ticket;
 use crate::spi::{Lane, Request};
 
-/// Maximum number of entries of one batch.
-const BATCH: usize = 256;
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LAST_PAUSE: Duration = Duration::from_millis(500);
+/// How long a channel of which all requests failed rests at first. It doubles up to [`LAST_REST`].
+const FIRST_REST: Duration = Duration::from_millis(20);
+/// Maximum rest of a channel.
+const LAST_REST: Duration = Duration::from_millis(500);
 
 /// The requests of one lane: they leave together, one batch at a time, independent of other
 /// channels.
@@ -53,7 +53,7 @@ struct Backlog {
 
 impl Backlog {
     fn new() -> Self {
-        Self { entries: VecDeque::new(), under_way: 0, pause: FIRST_PAUSE, is_idle: false }
+        Self { entries: VecDeque::new(), under_way: 0, pause: FIRST_REST, is_idle: false }
     }
 }
 
@@ -81,7 +81,7 @@ impl Queue {
         };
         self.backlogs.iter().any(|(channel, backlog)| {
             let again = Channel { is_again: true, ..*channel };
-            let new = if channel.is_again || backlog.pause == FIRST_PAUSE { 0 } else { count(*channel) };
+            let new = if channel.is_again || backlog.pause == FIRST_REST { 0 } else { count(*channel) };
             server.is_none_or(|server| server == channel.lane.server) && count(again) + new >= full
         })
     }
@@ -117,7 +117,8 @@ impl Queue {
     pub(super) fn take(&mut self) -> Option<(Channel, Vec<Entry>)> {
         let channel = self.ready.pop_front()?;
         let backlog = self.backlogs.get_mut(&channel)?;
-        backlog.under_way = backlog.entries.len().min(BATCH);
+        let most = backlog.entries.front().map_or(0, |entry| entry.request.kind().maximum_batch());
+        backlog.under_way = backlog.entries.len().min(most);
         Some((channel, backlog.entries.drain(..backlog.under_way).collect()))
     }
 
@@ -151,15 +152,15 @@ impl Queue {
         if rests {
             resting.push(channel);
         } else if let Some(backlog) = self.backlogs.get_mut(&channel) {
-            backlog.pause = FIRST_PAUSE;
+            backlog.pause = FIRST_REST;
             self.rested(channel);
         }
         // The last messages of a store object have little time.
-        let most = if self.stopping { FIRST_PAUSE } else { LAST_PAUSE };
+        let most = if self.stopping { FIRST_REST } else { LAST_REST };
         let mut rest = |channel| {
             let backlog = self.backlogs.get_mut(&channel)?;
             let pause = backlog.pause;
-            backlog.pause = (pause * 2).min(LAST_PAUSE);
+            backlog.pause = (pause * 2).min(LAST_REST);
             Some((channel, pause.min(most)))
         };
         resting.into_iter().filter_map(&mut rest).collect()
@@ -173,7 +174,7 @@ impl Queue {
             self.ready.push_back(channel);
             return;
         }
-        let fails = !channel.is_again && backlog.pause > FIRST_PAUSE;
+        let fails = !channel.is_again && backlog.pause > FIRST_REST;
         backlog.is_idle = true;
         if !fails || !self.backlogs.contains_key(&Channel { is_again: true, ..channel }) {
             self.backlogs.remove(&channel);
@@ -198,6 +199,7 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::clock::now;
+    use crate::spi::RequestKind;
     use crate::spi::{Cancel, Ending, Object, Release};
     use crate::{Kind, Name, Ttl};
 
@@ -235,7 +237,7 @@ mod tests {
         let again = Channel { is_again: true, ..channel };
         assert_eq!(
             queue.settle(channel, batch, &[true], at),
-            [again, channel].map(|rests| (rests, FIRST_PAUSE))
+            [again, channel].map(|rests| (rests, FIRST_REST))
         );
         assert!(!queue.is_ready(), "both rest");
         queue.rested(channel);
@@ -255,7 +257,8 @@ mod tests {
         let (mut queue, at) = (Queue::default(), now());
         queue.add(release(Ticket::random(), 0));
         let (slow, batch) = sole(&mut queue);
-        for _ in 0..BATCH + 1 {
+        let most = RequestKind::Release.maximum_batch();
+        for _ in 0..=most {
             queue.add(release(Ticket::random(), 0));
         }
         assert!(!queue.is_ready());
@@ -267,7 +270,7 @@ mod tests {
             queue.settle(channel, batch, &[false], at);
         }
         queue.settle(slow, batch, &[false], at);
-        for count in [BATCH, 1] {
+        for count in [most, 1] {
             let (channel, batch) = sole(&mut queue);
             assert_eq!(batch.len(), count);
             let delivered = vec![false; count];
@@ -282,7 +285,7 @@ mod tests {
         queue.add(Entry { give_up: Some(at), ..release(ticket, 0) });
         queue.add(cancel(ticket, 0));
         let (channel, batch) = sole(&mut queue);
-        assert_eq!(queue.settle(channel, batch, &[true], at), [(channel, FIRST_PAUSE)]);
+        assert_eq!(queue.settle(channel, batch, &[true], at), [(channel, FIRST_REST)]);
         let (_, batch) = sole(&mut queue);
         assert!(matches!(batch[0].request, Request::Cancel(_)));
         queue.rested(channel);
@@ -297,7 +300,7 @@ mod tests {
         queue.add(release(Ticket::random(), 0));
         let (channel, batch) = sole(&mut queue);
         let again = Channel { is_again: true, ..channel };
-        assert_eq!(queue.settle(channel, batch, &[true, false], at), [(again, FIRST_PAUSE)]);
+        assert_eq!(queue.settle(channel, batch, &[true, false], at), [(again, FIRST_REST)]);
         for round in 1..8 {
             queue.rested(again);
             let (next, failing) = sole(&mut queue);
@@ -307,7 +310,7 @@ mod tests {
             let (next, batch) = sole(&mut queue);
             assert_eq!((next, batch.len()), (channel, 1));
             assert!(queue.settle(next, batch, &[false], at).is_empty());
-            let pause = (FIRST_PAUSE * 2_u32.pow(round)).min(LAST_PAUSE);
+            let pause = (FIRST_REST * 2_u32.pow(round)).min(LAST_REST);
             assert_eq!(queue.settle(again, failing, &[true], at), [(again, pause)]);
         }
         queue.rested(again);
