@@ -2,6 +2,8 @@
 //! for a page at a time: a change of the record, and every call behind it, must not wait for a
 //! filter of gigabytes (C27).
 
+use std::thread;
+
 use std::sync::Arc;
 
 use stanchion_core::bloom::{self, FilterTerms, Shape};
@@ -35,6 +37,8 @@ impl MemoryFilter {
                 // It has ended meanwhile: no part of it is exported.
                 None => return blank(&self.terms().shape),
             }
+            // Whoever waits for the lock comes first.
+            thread::yield_now();
         }
         Ok(image)
     }
@@ -51,7 +55,9 @@ impl MemoryFilter {
             let number = number.unwrap_or(Ok(0))?;
             let mut pages = bits.chunks(PAGE_BYTES).enumerate();
             let merge = |(page, bytes): (usize, &[u8])| {
-                Ok(self.with_same(number, |bits| bits.merge(page, bytes))?.is_some())
+                let is_merged = self.with_same(number, |bits| bits.merge(page, bytes))?.is_some();
+                thread::yield_now();
+                Ok(is_merged)
             };
             if pages.try_fold(true, |all, part| Result::Ok(all && merge(part)?))? {
                 return Ok(());

@@ -188,6 +188,7 @@ macro_rules! for_each_case {
                 c27_a_call_adds_ten_thousand_members_at_most,
                 c27_many_members_are_added_in_parts,
                 c24_w4_a_detached_member_ends,
+                c9_w4_done_after_the_deadline_is_lost_and_not_finished,
                 c4_dropped_add_leaves_nothing,
                 c4_w7_a_dropped_timed_add_leaves_nothing,
                 c4_dropped_timed_wait_changes_nothing,

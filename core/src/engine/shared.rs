@@ -12,6 +12,7 @@ use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::registry::Registry;
 use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::Batcher;
+use crate::engine::sending::leftover::Leftover;
 use crate::engine::sending::outbox::Outbox;
 use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
@@ -182,12 +183,10 @@ impl Shared {
         self.outbox.push(cancel, None);
     }
 
-    /// Queues the cancel of an acquisition that cannot have a place. Its lease ends what the cancel
-    /// would end.
-    pub(crate) fn send_cancel_of_hold(&self, object: &Object, ticket: Ticket, lease: Ttl) {
-        let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
-        let give_up = now().checked_add(cancel.lease.get());
-        self.outbox.push(cancel, give_up);
+    /// Queues what frees what a request may have left.
+    pub(crate) fn free(&self, leftover: &Leftover) {
+        let (request, give_up) = leftover.freeing();
+        self.outbox.push(request, give_up);
     }
 
     /// Queues the refund of a reservation that is ready at `ready_at` at the latest; `None` is
@@ -207,15 +206,14 @@ impl Shared {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // Everybody is told before anything is queued.
-        let (holds, waiters) = (self.registry.close(), self.waiters.close());
+        let (holds, asking) = (self.registry.close(), self.waiters.close());
         for hold in &holds {
             hold.lose(LossCause::Closed);
         }
         self.group_waiters.close();
         holds.iter().for_each(|hold| self.send_release(hold));
-        for (object, ticket) in waiters {
-            self.send_cancel(&object, ticket, Ttl::DEFAULT);
-        }
+        // What is under way may be granted after this.
+        asking.iter().for_each(|leftover| self.free(leftover));
         for (ticket, Claimed { object, ready_by, .. }) in self.limits.close() {
             self.send_refund(&object, ticket, ready_by);
         }

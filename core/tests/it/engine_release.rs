@@ -14,7 +14,7 @@ use crate::model::{Model, model, model_within};
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::AT_ONCE;
 use stanchion_core::engine::Engine;
-use stanchion_core::{ErrorKind, Mutex, MutexGuard, MutexOptions, SemaphoreOptions};
+use stanchion_core::{ErrorKind, Mutex, MutexGuard, MutexOptions, SemaphoreOptions, Ttl};
 
 const TTL: Duration = Duration::from_secs(4);
 /// A lease whose next renewal is ten times as far away as what has to happen at once.
@@ -102,4 +102,93 @@ async fn c3_a_release_in_doubt_beyond_the_deadline_is_unknown() {
     model.faults.delay_ms.store(4_200, SeqCst);
     assert!(guard.is_held());
     assert_eq!(release(&model, guard).await, Err(ErrorKind::Unknown), "released, or expired");
+}
+
+#[tokio::test]
+async fn c3_m8_a_forced_release_that_was_certainly_not_made_leaves_no_doubt() {
+    let (model, engine) = model();
+    let mutex = mutex(&engine);
+    let guard = mutex.lock().await.unwrap();
+    model.faults.away.store(true, SeqCst);
+    assert_eq!(mutex.force_unlock().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    model.faults.away.store(false, SeqCst);
+    assert_eq!(release(&model, guard).await, Ok(()));
+}
+
+/// Loses the reply of the next call, and lets no later one through.
+async fn lose_next_then_away(model: &Arc<Model>) {
+    lose_next(model);
+    let lost = model.faults.lose_reply.load(SeqCst);
+    while model.faults.calls.load(SeqCst) < lost {
+        tokio::task::yield_now().await;
+    }
+    model.faults.away.store(true, SeqCst);
+}
+
+#[tokio::test]
+async fn c3_c24_a_transfer_that_may_have_been_made_is_unknown() {
+    let (model, engine) = model();
+    let mutex = mutex(&engine);
+    let lease = Ttl::new(LONG).unwrap();
+    let detached = mutex.lock().await.unwrap().detach(lease).await.unwrap();
+    let ((), attached) = tokio::join!(lose_next_then_away(&model), mutex.attach(&detached));
+    assert_eq!(attached.unwrap_err().kind(), ErrorKind::Unknown);
+    model.faults.away.store(false, SeqCst);
+    engine.drain().await.unwrap();
+    let guard = timeout(AT_ONCE, mutex.lock()).await.expect("what it may have taken is freed").unwrap();
+    let ((), detached) = tokio::join!(lose_next_then_away(&model), guard.detach(lease));
+    assert_eq!(detached.unwrap_err().kind(), ErrorKind::Unknown);
+}
+
+#[tokio::test]
+async fn m8_lock_begins_again_where_force_met_a_grant_that_was_not_heard() {
+    let (model, engine) = model();
+    let mutex = mutex(&engine);
+    model.faults.lose_replies.store(true, SeqCst);
+    let locking = tokio::spawn(async move { mutex.lock().await });
+    let forced = || {
+        let mut records = model.records.lock().unwrap();
+        let record = records.values_mut().find(|record| !record.holds.is_empty())?;
+        let hold = record.holds.pop()?;
+        record.tombstones.insert(hold.ticket, tokio::time::Instant::now() + LONG);
+        Some(hold.ticket)
+    };
+    let ticket = loop {
+        match forced() {
+            Some(ticket) => break ticket,
+            None => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    };
+    model.faults.lose_replies.store(false, SeqCst);
+    let guard = timeout(AT_ONCE, locking).await.expect("it is free").unwrap().unwrap();
+    assert!(guard.is_held() && guard.ticket() != ticket);
+}
+
+#[tokio::test]
+async fn c12_close_frees_what_was_under_way_and_is_granted_after_it() {
+    for way in 0..3 {
+        let (model, engine) = model();
+        let mutex = mutex(&engine);
+        let detached = mutex.lock().await.unwrap().detach(Ttl::new(LONG).unwrap()).await.unwrap();
+        if way < 2 {
+            assert!(mutex.force_unlock().await.unwrap());
+        }
+        model.faults.delay_ms.store(300, SeqCst);
+        let calls = model.faults.calls.load(SeqCst);
+        let acquiring = tokio::spawn(async move {
+            match way {
+                0 => mutex.lock().await.map(Some),
+                1 => mutex.try_lock().await,
+                _ => mutex.attach(&detached).await.map(Some),
+            }
+        });
+        while model.faults.calls.load(SeqCst) == calls {
+            tokio::task::yield_now().await;
+        }
+        engine.close().await.unwrap();
+        // As after the end of the process: nothing more is sent.
+        model.faults.away.store(true, SeqCst);
+        let _refused = acquiring.await.unwrap();
+        assert_eq!(model.left(), (0, 0), "way {way}");
+    }
 }

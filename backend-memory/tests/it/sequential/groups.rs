@@ -206,10 +206,12 @@ impl World {
     fn end(&mut self, index: usize, finishes: bool) {
         let Some(index) = pick(index, self.members.len()) else { return };
         let member = self.members.swap_remove(index);
-        let cause = if finishes { Cause::Finished } else { Cause::Abandoned };
-        let ended = self.model.end_ticket(member.ticket(), cause);
+        // A member is the caller's until its deadline, and lasts a little longer.
+        let held = self.model.is_held(member.ticket());
+        let cause = if finishes && held { Cause::Finished } else { Cause::Abandoned };
+        self.model.end_ticket(member.ticket(), cause);
         if finishes {
-            agree(now(member.done()), ended.then_some(()).ok_or(ErrorKind::Lost));
+            agree(now(member.done()), held.then_some(()).ok_or(ErrorKind::Lost));
         }
     }
 

@@ -262,11 +262,11 @@ impl World {
     fn give_back(&mut self, index: usize, calls: bool) {
         let Some((guard, last)) = self.take(index) else { return };
         let ticket = guard.ticket();
-        let held = if !last {
-            self.model.is_held(ticket)
-        } else {
-            self.model.end_ticket(ticket, if calls { Cause::Finished } else { Cause::Abandoned })
-        };
+        // A hold is the caller's until its deadline, and lasts a little longer.
+        let held = self.model.is_held(ticket);
+        if last {
+            self.model.end_ticket(ticket, if calls && held { Cause::Finished } else { Cause::Abandoned });
+        }
         if calls {
             agree(now(guard.release()), held.then_some(()).ok_or(ErrorKind::Lost));
         }

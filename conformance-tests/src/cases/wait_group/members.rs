@@ -51,6 +51,21 @@ pub(crate) async fn w2_done_counts_once(h: &dyn Harness) {
     assert_eq!(group.count().await.expect("count"), 0);
 }
 
+/// C9, W4: a member that is lost is told so by `done`, and the group does not count it as finished.
+pub(crate) async fn c9_w4_done_after_the_deadline_is_lost_and_not_finished(h: &dyn Harness) {
+    let (name, ttl) = (unique("group"), long_ttl(h));
+    let group = client(h, &name, None, unrenewed(ttl)).await;
+    for _ in 0..3 {
+        let member = group.add().await.expect("add");
+        member.lost().await;
+        // The store still has it: its lease ends a little later.
+        assert_eq!(kind_of(member.done().await), Some(ErrorKind::Lost), "a lost member stays lost");
+        let outcome = within(ttl + POLL_FLOOR + EPSILON, "it ends", group.wait()).await.expect("wait");
+        assert_eq!(outcome.finished, 0, "no silent success");
+        assert_eq!(outcome.abandoned + outcome.expired, 1, "it is told");
+    }
+}
+
 /// C11, W2: a member that expired is gone, and its late `done` ends no other member.
 pub(crate) async fn c11_w2_a_late_done_is_lost(h: &dyn Harness) {
     let ttl = h.ttl();

@@ -11,7 +11,7 @@ use crate::engine::timing::engine_now as now;
 use crate::observe::events::{LossCause, LostHold};
 use crate::observe::metering::Meter;
 use crate::spi::Object;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Broadcast, Mutex};
 use crate::{Ticket, Ttl};
 
@@ -47,8 +47,8 @@ pub(crate) struct LeaseHold {
     pub(crate) ambiguous: bool,
     /// When the request that was granted was sent.
     pub(crate) sent: Instant,
-    /// This process asked the store to release the hold by force.
-    force_requested: AtomicBool,
+    /// Requests of this process to release the hold by force that were executed, or may be.
+    forces: AtomicU32,
     state: Mutex<State>,
     changed: Broadcast,
 }
@@ -67,7 +67,7 @@ impl LeaseHold {
             renew_until: None,
             ambiguous: false,
             sent,
-            force_requested: AtomicBool::new(false),
+            forces: AtomicU32::new(0),
             state: Mutex::new(State { phase: Phase::Live, deadline }),
             changed: Broadcast::new(),
         }
@@ -147,12 +147,17 @@ impl LeaseHold {
 
     /// Notes that this process asks the store to release the hold by force.
     pub(crate) fn request_force(&self) {
-        self.force_requested.store(true, Ordering::Relaxed);
+        self.forces.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that such a request was certainly not executed.
+    pub(crate) fn force_refused(&self) {
+        self.forces.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Returns whether this process may have released the hold by force.
     pub(crate) fn is_force_requested(&self) -> bool {
-        self.force_requested.load(Ordering::Relaxed)
+        self.forces.load(Ordering::Relaxed) > 0
     }
 
     /// Marks the hold as given up by its guard. `true` if it was live until now.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::clock::sleep;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::sending::in_doubt::InDoubt;
+use crate::engine::sending::leftover::Left;
 use crate::engine::shared::{EngineHandle, Shared, release_of};
 use crate::engine::timing::ATTEMPTS;
 use crate::engine::timing::engine_now as now;
@@ -36,7 +37,9 @@ impl LeaseBackend {
     }
 
     async fn try_release(&self, was_live: bool, deadline: Instant) -> Result<()> {
-        let mut release = release_of(&self.hold, Ending::Finished);
+        // A member whose guard has lost it is told so, and is not counted as finished (C9, W4).
+        let ending = if was_live { Ending::Finished } else { Ending::Abandoned };
+        let mut release = release_of(&self.hold, ending);
         // A tombstone that is left in any case can name the call that left it.
         release.call = release.tombstone.filter(|_| was_live).map(|_| Ticket::random());
         match release_with_retry(&self.engine.shared, &release).await? {
@@ -94,22 +97,23 @@ pub(crate) struct Moved {
 /// unless the caller resolves the [`InDoubt`].
 ///
 /// # Errors
-/// As the step.
+/// As the step: `Unknown` if any attempt may have been executed.
 pub(crate) async fn move_hold(
     engine: &Arc<EngineHandle>,
     attach: &Attach,
 ) -> Result<Option<(Moved, InDoubt)>> {
-    let mut in_doubt = InDoubt::of_move(engine, &attach.object, attach.to, attach.lease);
-    let mut ambiguous = false;
+    let mut in_doubt = InDoubt::new(engine, &attach.object, attach.to, attach.lease, Left::Moved);
+    let mut unknown = None;
     for attempt in 1.. {
         in_doubt.sent();
         let sent = now();
         match engine.shared.steps.ask(attach.clone()).await {
             Ok(Some(_)) if now() > sent + attach.lease.handout() => {
-                ambiguous = true;
+                let too_slow = Error::too_slow(attach.lease, sent.elapsed());
                 if attempt == ATTEMPTS {
-                    return Err(Error::too_slow(attach.lease, sent.elapsed()));
+                    return Err(too_slow);
                 }
+                unknown = Some(too_slow);
             }
             Ok(Some(attached)) => return Ok(Some((Moved { attached, sent }, in_doubt))),
             Ok(None) => {
@@ -117,12 +121,14 @@ pub(crate) async fn move_hold(
                 return Ok(None);
             }
             Err(error) => {
-                ambiguous |= error.kind() == ErrorKind::Unknown;
-                if !ambiguous {
+                if unknown.is_none() && error.kind() != ErrorKind::Unknown {
                     in_doubt.resolved();
                 }
                 if error.kind().is_final() || attempt == ATTEMPTS {
-                    return Err(error);
+                    return Err(unknown.unwrap_or(error));
+                }
+                if error.kind() == ErrorKind::Unknown {
+                    unknown = Some(error);
                 }
                 sleep(PAUSE).await;
             }

@@ -8,6 +8,7 @@ use super::store::{Heard, Store, object};
 use crate::clock::now;
 use crate::engine::contained::Containment;
 use crate::engine::sending::in_doubt::InDoubt;
+use crate::engine::sending::leftover::Left;
 use crate::engine::shared::{EngineHandle, Shared};
 use crate::engine::taking::acquire::{Grant, into_hold};
 use crate::engine::{Engine, serve};
@@ -55,7 +56,7 @@ impl Rig {
     fn answer(&self, number: usize, ttl: Duration) -> (Grant, InDoubt) {
         let (ticket, lease, sent) = (Ticket::random(), Ttl::new(ttl).unwrap(), now());
         self.store.grant(ticket, sent + ttl);
-        let mut in_doubt = InDoubt::new(&self.engine, &object(number), ticket, lease);
+        let mut in_doubt = InDoubt::new(&self.engine, &object(number), ticket, lease, Left::Hold);
         in_doubt.sent();
         let token = FencingToken::new(1).unwrap();
         (Grant { token, sent, ambiguous: draw(2) == 0, epoch: 0 }, in_doubt)
@@ -79,7 +80,7 @@ fn c12_every_hold_is_released_whatever_ends_first_and_none_twice() {
             let tickets = guards.each_ref().map(MutexGuard::ticket);
             let [dropped, released, kept] = guards;
             let (grant, in_doubt) = rig.answer(3, Ttl::DEFAULT.get());
-            let late = in_doubt.ticket;
+            let late = in_doubt.leftover.ticket;
             let closes = draw(2) == 0;
             let flow = time.flow(10);
             let owning = beside(async move {
@@ -105,7 +106,9 @@ fn c12_every_hold_is_released_whatever_ends_first_and_none_twice() {
                     assert!(closed.is_ok() || long, "{closed:?}");
                     assert!(!kept.is_held(), "held by a closed store object (C12)");
                     kept.lost().await;
-                    assert!(closed.is_err() || held.until(kept.ticket()).is_none(), "drained, and held");
+                    for ticket in [kept.ticket(), late] {
+                        assert!(closed.is_err() || held.until(ticket).is_none(), "drained, and held");
+                    }
                 } else {
                     assert!(kept.is_held());
                     drop(engine);

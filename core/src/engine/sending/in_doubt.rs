@@ -3,48 +3,34 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::engine::sending::leftover::{Left, Leftover};
 use crate::engine::shared::EngineHandle;
-use crate::engine::timing::engine_now as now;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
-use crate::spi::{Ending, Object, Release};
+use crate::spi::Object;
 use crate::{Ticket, Ttl};
 
 /// An acquisition of which the store may have executed a request. Dropped in that state, it queues
-/// the cancel (C4).
+/// what frees that (C4). While it exists, a close of the store does the same (C12).
 #[derive(Debug)]
 pub(crate) struct InDoubt {
     engine: Arc<EngineHandle>,
-    pub(crate) object: Object,
-    pub(crate) ticket: Ticket,
-    pub(crate) lease: Ttl,
-    /// The request moves an existing hold to this ticket. In doubt the hold is released, not
-    /// cancelled, so that a member of a wait group does not end uncounted.
-    moves: bool,
-    /// The ticket is registered with the waiters of this process.
-    registered: bool,
+    pub(crate) leftover: Leftover,
     /// A request was sent, and its outcome has no owner yet.
     open: bool,
 }
 
 impl InDoubt {
-    pub(crate) fn new(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
+    pub(crate) fn new(
+        engine: &Arc<EngineHandle>,
+        object: &Object,
+        ticket: Ticket,
+        lease: Ttl,
+        left: Left,
+    ) -> Self {
+        let leftover = Leftover { object: object.clone(), ticket, lease, left };
         engine.shared.containment.outages.acquiring.fetch_add(1, Ordering::Relaxed);
-        Self {
-            engine: Arc::clone(engine),
-            object: object.clone(),
-            ticket,
-            lease,
-            moves: false,
-            registered: false,
-            open: false,
-        }
-    }
-
-    /// For a hold that is moved to `ticket`.
-    pub(crate) fn of_move(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
-        let mut in_doubt = Self::new(engine, object, ticket, lease);
-        in_doubt.moves = true;
-        in_doubt
+        engine.shared.waiters.ask(&leftover);
+        Self { engine: Arc::clone(engine), leftover, open: false }
     }
 
     /// Notes that a request is about to be sent.
@@ -69,13 +55,8 @@ impl InDoubt {
     /// Registers that the ticket queues at the store; wake-ups for it arrive at the returned
     /// [`WakeUp`].
     pub(crate) fn join(&self, queued: Queued) -> WakeUp {
-        self.engine.shared.waiters.join(&self.object, self.ticket, self.lease.get(), queued)
-    }
-
-    /// Registers that the acquisition may queue from now on.
-    pub(crate) fn register(&mut self) {
-        self.registered = true;
-        self.engine.shared.waiters.ask(self.ticket);
+        let Leftover { object, ticket, lease, .. } = &self.leftover;
+        self.engine.shared.waiters.join(object, *ticket, lease.get(), queued)
     }
 }
 
@@ -83,20 +64,10 @@ impl Drop for InDoubt {
     fn drop(&mut self) {
         let shared = &self.engine.shared;
         shared.containment.outages.acquiring.fetch_sub(1, Ordering::Relaxed);
-        if self.registered {
-            shared.waiters.leave(self.ticket);
-        }
-        if self.open && self.moves {
-            let object = self.object.clone();
-            let tombstone = self.lease.tombstone();
-            let (ending, give_up) = (Ending::Abandoned, now().checked_add(tombstone.get()));
-            let release =
-                Release { object, ticket: self.ticket, ending, tombstone: Some(tombstone), call: None };
-            shared.outbox.push(release, give_up);
-        } else if self.open && self.registered {
-            shared.send_cancel(&self.object, self.ticket, self.lease);
-        } else if self.open {
-            shared.send_cancel_of_hold(&self.object, self.ticket, self.lease);
-        }
+        shared.waiters.leave(self.leftover.ticket, || {
+            if self.open {
+                shared.free(&self.leftover);
+            }
+        });
     }
 }

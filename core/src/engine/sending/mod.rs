@@ -2,4 +2,5 @@
 
 pub(in crate::engine) mod batching;
 pub(in crate::engine) mod in_doubt;
+pub(crate) mod leftover;
 pub(in crate::engine) mod outbox;

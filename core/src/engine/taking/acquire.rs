@@ -12,11 +12,12 @@ use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::lease_backend::LeaseBackend;
 use crate::engine::retrying::{Attempts, WaitLimit};
 use crate::engine::sending::in_doubt::InDoubt;
+use crate::engine::sending::leftover::{Left, Leftover};
 use crate::engine::shared::EngineHandle;
 use crate::engine::timing::ATTEMPTS;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::spi::{Acquire, Acquired, NO_LIMIT, Object, ParameterCheck};
-use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result};
+use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result, Ticket};
 
 /// A grant that no [`Hold`] owns yet.
 pub(crate) struct Grant {
@@ -43,6 +44,8 @@ enum Next {
     /// Wait in the queue.
     Wait(Queued),
     Again,
+    /// Request anew, with another ticket.
+    Anew,
 }
 
 impl Acquisition<'_> {
@@ -51,11 +54,7 @@ impl Acquisition<'_> {
     pub(crate) async fn run(mut self) -> Result<Option<(Grant, InDoubt)>> {
         self.engine.shared.check_open()?;
         wait_for_room(self.engine, &self.request.object, self.wait_limit).await?;
-        let mut in_doubt =
-            InDoubt::new(self.engine, &self.request.object, self.request.ticket, self.request.lease);
-        if self.request.queue {
-            in_doubt.register();
-        }
+        let mut in_doubt = self.in_doubt();
         let mut wake_up: Option<WakeUp> = None;
         let mut ambiguous = false;
         let mut late = 0;
@@ -77,6 +76,10 @@ impl Acquisition<'_> {
                             attempts.ride_out(Error::too_slow(self.request.lease, sent.elapsed())).await?;
                         }
                     }
+                    Next::Anew => {
+                        self.request.ticket = Ticket::random();
+                        (in_doubt, wake_up, ambiguous) = (self.in_doubt(), None, false);
+                    }
                     Next::Wait(queued) => {
                         attempts.answered();
                         let wake_up = wake_up.get_or_insert_with(|| in_doubt.join(queued));
@@ -95,6 +98,12 @@ impl Acquisition<'_> {
                 }
             }
         }
+    }
+
+    /// Registers the ticket of the request.
+    fn in_doubt(&self) -> InDoubt {
+        let Acquire { object, ticket, lease, queue, .. } = &self.request;
+        InDoubt::new(self.engine, object, *ticket, *lease, if *queue { Left::Place } else { Left::Hold })
     }
 
     fn ask(&self) -> impl Future<Output = Result<Acquired>> {
@@ -133,8 +142,12 @@ impl Acquisition<'_> {
                 self.limit.learn(limit);
                 Ok(if self.request.queue { Next::Wait(Queued { sent, epoch }) } else { Next::Done(None) })
             }
-            // `close` cancelled it before this request arrived; no other caller knows the ticket.
-            Acquired::Cancelled => Err(self.engine.shared.check_open().err().unwrap_or_else(Error::lost)),
+            // `close` cancelled it before this request arrived, or a request whose answer was lost
+            // was granted and released by force since.
+            Acquired::Cancelled => {
+                in_doubt.resolved();
+                self.engine.shared.check_open().map(|()| Next::Anew)
+            }
             Acquired::Mismatch { stored } => {
                 let [given, stored] =
                     [self.request.limit, stored].map(|limit| (limit != NO_LIMIT).then_some(limit));
@@ -193,7 +206,8 @@ pub(crate) fn into_hold(
     weight: u32,
 ) -> Result<Hold> {
     let engine = Arc::clone(in_doubt.engine());
-    let mut hold = LeaseHold::new(in_doubt.object.clone(), in_doubt.ticket, in_doubt.lease, grant.sent);
+    let Leftover { object, ticket, lease, .. } = in_doubt.leftover.clone();
+    let mut hold = LeaseHold::new(object, ticket, lease, grant.sent);
     hold.store = engine.shared.store();
     hold.namespace = Some(Arc::clone(&engine.shared.namespace));
     hold.ambiguous = grant.ambiguous;
@@ -203,5 +217,5 @@ pub(crate) fn into_hold(
     engine.shared.adopt(&hold, options.renew)?;
     in_doubt.resolved();
     let backend = LeaseBackend { engine, hold };
-    Ok(Hold::new(Arc::new(backend), in_doubt.ticket, grant.token, weight))
+    Ok(Hold::new(Arc::new(backend), ticket, grant.token, weight))
 }

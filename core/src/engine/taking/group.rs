@@ -13,6 +13,7 @@ use crate::clock::wait_until;
 use crate::engine::keeping::lease_backend::release_with_retry;
 use crate::engine::retrying::{Attempts, WaitLimit};
 use crate::engine::sending::in_doubt::InDoubt;
+use crate::engine::sending::leftover::Left;
 use crate::engine::taking::acquire::{Grant, granted};
 use crate::engine::taking::handle::ObjectHandle;
 use crate::engine::waiting::generation_end::End;
@@ -66,7 +67,7 @@ impl WaitGroupHandle {
     /// Splits a hold into members, a bounded number at a time (C27); `None` if it is gone. Members
     /// whose outcome is unknown are cancelled.
     async fn split(&self, grant: &Grant, mut whole: InDoubt, count: u32) -> Result<Option<Vec<Member>>> {
-        let lease = whole.lease;
+        let lease = whole.leftover.lease;
         let mut parts = Parts::new(&self.handle, &whole, count);
         let mut attempts = Attempts::within(WaitLimit::Forever);
         loop {
@@ -220,13 +221,18 @@ impl Part {
 
 impl Parts {
     fn new(handle: &ObjectHandle, whole: &InDoubt, count: u32) -> Self {
-        let (object, lease) = (&whole.object, whole.lease);
+        let (object, lease) = (&whole.leftover.object, whole.leftover.lease);
         let tickets: Vec<_> = (0..count).map(|_| Ticket::random()).collect();
         let part = |into: &[Ticket]| {
-            let in_doubt = |ticket: &Ticket| InDoubt::new(&handle.engine, object, *ticket, lease);
+            let in_doubt = |ticket: &Ticket| InDoubt::new(&handle.engine, object, *ticket, lease, Left::Hold);
             Part {
                 in_doubt: into.iter().map(in_doubt).collect(),
-                split: Split { object: object.clone(), from: whole.ticket, into: into.to_vec(), lease },
+                split: Split {
+                    object: object.clone(),
+                    from: whole.leftover.ticket,
+                    into: into.to_vec(),
+                    lease,
+                },
                 sent: None,
                 ambiguous: false,
             }

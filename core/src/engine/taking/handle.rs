@@ -207,11 +207,15 @@ impl ObjectHandle {
             let meant = shared.registry.matching(&self.object, force);
             meant.iter().for_each(|hold| hold.request_force());
             let object = self.object.clone();
-            let freed = shared.steps.ask(ForceRelease { object, force }).await?;
+            let freed = shared.steps.ask(ForceRelease { object, force }).await;
             for hold in &meant {
-                hold.lose(LossCause::Forced);
+                match &freed {
+                    Ok(_) => drop(hold.lose(LossCause::Forced)),
+                    Err(error) if error.kind() == ErrorKind::Unknown => {}
+                    Err(_) => hold.force_refused(),
+                }
             }
-            Ok(u64::from(freed))
+            freed.map(u64::from)
         };
         let freed = shared.on(forced).await;
         let ticket = if let Force::One(ticket) = force { Some(ticket) } else { None };

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::Ticket;
 use crate::clock::now;
+use crate::engine::sending::leftover::Leftover;
 use crate::engine::timing::LIVENESS;
 use crate::runtime::contain_wake;
 use crate::spi::{Object, Polled, WakeSource};
@@ -73,9 +74,8 @@ pub(crate) struct Queued {
 struct Inner {
     objects: HashMap<Object, WaitedObject>,
     waiting: HashMap<Ticket, Object>,
-    /// The acquisitions under way that may queue, and whether a hint arrived before the answer that
-    /// they queue.
-    asking: HashMap<Ticket, bool>,
+    /// The acquisitions under way, and whether a hint arrived before the answer that they queue.
+    asking: HashMap<Ticket, (Leftover, bool)>,
     closed: bool,
 }
 
@@ -111,9 +111,9 @@ impl Waiters {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers an acquisition that may queue; [`leave`](Self::leave) ends it.
-    pub(crate) fn ask(&self, ticket: Ticket) {
-        self.inner().asking.insert(ticket, false);
+    /// Registers an acquisition; [`leave`](Self::leave) ends it.
+    pub(crate) fn ask(&self, leftover: &Leftover) {
+        self.inner().asking.insert(leftover.ticket, (leftover.clone(), false));
     }
 
     /// Adds a waiter that the store has queued.
@@ -127,7 +127,7 @@ impl Waiters {
         let Queued { sent, epoch } = queued;
         let wake_up = WakeUp::default();
         let mut inner = self.inner();
-        if inner.closed || inner.asking.get(&ticket) == Some(&true) {
+        if inner.closed || inner.asking.get(&ticket).is_some_and(|(_, is_hinted)| *is_hinted) {
             wake_up.notify_one();
         }
         let first = inner.waiting.is_empty();
@@ -150,9 +150,13 @@ impl Waiters {
         wake_up
     }
 
-    pub(crate) fn leave(&self, ticket: Ticket) {
+    /// Ends an acquisition. `free` frees what is left of it, unless a close has taken that over. It
+    /// is called with the lock held, so that a close finds it here or freed.
+    pub(crate) fn leave(&self, ticket: Ticket, free: impl FnOnce()) {
         let mut inner = self.inner();
-        inner.asking.remove(&ticket);
+        if inner.asking.remove(&ticket).is_some() {
+            free();
+        }
         let Some(object) = inner.waiting.remove(&ticket) else { return };
         if let Some(watched) = inner.objects.get_mut(&object) {
             watched.wake_ups.remove(&ticket);
@@ -179,25 +183,20 @@ impl Waiters {
             let woken = watched.of(&[ticket]);
             drop(inner);
             woken.send();
-        } else if let Some(hinted) = inner.asking.get_mut(&ticket) {
-            *hinted = true;
+        } else if let Some((_, is_hinted)) = inner.asking.get_mut(&ticket) {
+            *is_hinted = true;
         }
     }
 
-    /// Wakes all waiters, and from now on each that joins; returns them.
-    pub(crate) fn close(&self) -> Vec<(Object, Ticket)> {
-        self.inner().closed = true;
-        self.wake_all()
-    }
-
-    /// Wakes all waiters and returns them.
-    pub(crate) fn wake_all(&self) -> Vec<(Object, Ticket)> {
-        let inner = self.inner();
+    /// Wakes all waiters, and from now on each that joins; takes all acquisitions under way over.
+    pub(crate) fn close(&self) -> Vec<Leftover> {
+        let mut inner = self.inner();
+        inner.closed = true;
         let woken = Woken(inner.objects.values().flat_map(|watched| watched.all().0).collect());
-        let waiting = inner.waiting.iter().map(|(ticket, object)| (object.clone(), *ticket)).collect();
+        let asking = inner.asking.drain().map(|(_, (leftover, _))| leftover).collect();
         drop(inner);
         woken.send();
-        waiting
+        asking
     }
 
     /// Wakes the waiters of an object.
