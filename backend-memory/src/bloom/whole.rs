@@ -2,9 +2,8 @@
 //! for a page at a time: a change of the record, and every call behind it, must not wait for a
 //! filter of gigabytes (C27).
 
-use std::thread;
-
 use std::sync::Arc;
+use std::thread;
 
 use stanchion_core::bloom::{self, FilterTerms, Shape};
 use stanchion_core::{Error, ErrorKind, Name, Result};

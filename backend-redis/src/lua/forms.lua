@@ -2,8 +2,8 @@
 -- for. Any other step makes a hash of such a string first, and afterwards a string of the hash if
 -- it can. Put behind `permits.lua` and `shared.lua`.
 
--- A name that no waiter queued for in this time, and that had few holds, is kept as a string. In µs;
--- `busy.rs` has it, too.
+-- A name that no waiter queued for in this time, and that had few holds, is kept as a string. In
+-- µs; `busy.rs` has it, too.
 local QUIET = 1000000
 -- Maximum number of holds of a string.
 local MOST = 16

@@ -190,6 +190,8 @@ impl Plan {
     /// Returns the maximum time of the call.
     fn bound(self, request: Duration) -> Duration {
         let wait = match self.call {
+            // A second attempt, after a pause, finds what became of the first.
+            _ if self.call.attaches() => request + EPSILON,
             _ if self.call.is_one_attempt() => Duration::ZERO,
             Call::TryLockFor
             | Call::TryAcquireFor

@@ -7,7 +7,7 @@ mod contain_wake;
 mod runtime_mark;
 pub(crate) mod thread;
 
-pub use self::broadcast::Broadcast;
+pub use self::broadcast::{Broadcast, Notified};
 pub use self::contain_wake::contain_wake;
 pub use self::runtime_mark::RuntimeMark;
 pub use self::thread::EngineThread;

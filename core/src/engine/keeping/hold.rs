@@ -73,8 +73,8 @@ impl LeaseHold {
         }
     }
 
-    /// Works on the state. Of a loss by the deadline, those who wait for it and the log are told once
-    /// the lock is free: a waker may drop the guard, a subscriber of the log may ask it.
+    /// Works on the state. Of a loss by the deadline, those who wait for it and the log are told
+    /// once the lock is free: a waker may drop the guard, a subscriber of the log may ask it.
     fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock: once a caller has seen the deadline pass, no later renewal may
