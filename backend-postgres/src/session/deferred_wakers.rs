@@ -43,7 +43,7 @@ impl Wake for CallerWaker {
             is_deferred
         });
         if !deferred {
-            self.0.wake_by_ref();
+            contain_wake(|| self.0.wake_by_ref());
         }
     }
 }

@@ -96,7 +96,7 @@ pub enum Acquired {
         epoch: u64,
     },
     /// The ticket has a tombstone: a cancel, release, attach or force was executed first ([C4]).
-    /// The engine gives up.
+    /// The engine asks anew, with another ticket, unless the store object was closed.
     ///
     /// [C4]: crate::contract#c4
     Cancelled,

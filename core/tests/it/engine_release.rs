@@ -196,3 +196,20 @@ async fn c12_close_frees_what_was_under_way_and_is_granted_after_it() {
         assert!(!records.values().any(|record| record.holds.iter().any(is_new)), "way {way}");
     }
 }
+
+#[tokio::test]
+async fn c12_c24_a_detach_that_a_close_overtakes_says_what_became_of_the_hold() {
+    let (model, engine) = model();
+    let guard = mutex(&engine).lock().await.unwrap();
+    model.faults.delay_ms.store(300, SeqCst);
+    let calls = model.faults.calls.load(SeqCst);
+    let detaching = tokio::spawn(async move { guard.detach(Ttl::new(LONG).unwrap()).await });
+    while model.faults.calls.load(SeqCst) == calls {
+        tokio::task::yield_now().await;
+    }
+    engine.close().await.unwrap();
+    let detached = detaching.await.unwrap().map(|detached| detached.ticket()).ok();
+    let records = model.records.lock().unwrap();
+    let left = records.values().find_map(|record| record.holds.first()).map(|hold| hold.ticket);
+    assert_eq!(left, detached, "a detached hold that is none, or one that nobody has");
+}

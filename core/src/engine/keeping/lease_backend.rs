@@ -59,9 +59,9 @@ impl LeaseBackend {
         let to = Ticket::detached();
         let object = self.hold.object.clone();
         let attach = Attach { object, from: self.hold.ticket, to, lease, label: None };
-        let (_, mut in_doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
-        in_doubt.resolved();
-        Ok(to)
+        let (_, in_doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
+        // A close that came first frees it.
+        if in_doubt.settle() { Ok(to) } else { Err(Error::closed()) }
     }
 }
 
@@ -103,17 +103,16 @@ pub(crate) async fn move_hold(
     attach: &Attach,
 ) -> Result<Option<(Moved, InDoubt)>> {
     let mut in_doubt = InDoubt::new(engine, &attach.object, attach.to, attach.lease, Left::Moved);
-    let mut unknown = None;
+    let (mut ambiguous, mut unknown) = (false, None);
     for attempt in 1.. {
         in_doubt.sent();
         let sent = now();
         match engine.shared.steps.ask(attach.clone()).await {
             Ok(Some(_)) if now() > sent + attach.lease.handout() => {
-                let too_slow = Error::too_slow(attach.lease, sent.elapsed());
+                ambiguous = true;
                 if attempt == ATTEMPTS {
-                    return Err(too_slow);
+                    return Err(unknown.unwrap_or_else(|| Error::too_slow(attach.lease, sent.elapsed())));
                 }
-                unknown = Some(too_slow);
             }
             Ok(Some(attached)) => return Ok(Some((Moved { attached, sent }, in_doubt))),
             Ok(None) => {
@@ -121,15 +120,15 @@ pub(crate) async fn move_hold(
                 return Ok(None);
             }
             Err(error) => {
-                if unknown.is_none() && error.kind() != ErrorKind::Unknown {
+                let is_unknown = error.kind() == ErrorKind::Unknown;
+                ambiguous |= is_unknown;
+                if !ambiguous {
                     in_doubt.resolved();
                 }
                 if error.kind().is_final() || attempt == ATTEMPTS {
-                    return Err(unknown.unwrap_or(error));
+                    return Err(unknown.filter(|_| !is_unknown).unwrap_or(error));
                 }
-                if error.kind() == ErrorKind::Unknown {
-                    unknown = Some(error);
-                }
+                unknown = if is_unknown { Some(error) } else { unknown };
                 sleep(PAUSE).await;
             }
         }

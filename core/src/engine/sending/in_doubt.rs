@@ -43,6 +43,13 @@ impl InDoubt {
         self.open = false;
     }
 
+    /// Notes that what was granted has an owner who outlives the store object; `false` if a close
+    /// has taken it over, which frees it.
+    pub(crate) fn settle(mut self) -> bool {
+        self.open = false;
+        self.engine.shared.waiters.settle(self.leftover.ticket)
+    }
+
     pub(crate) fn engine(&self) -> &Arc<EngineHandle> {
         &self.engine
     }

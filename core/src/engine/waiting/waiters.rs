@@ -167,6 +167,11 @@ impl Waiters {
         }
     }
 
+    /// Ends an acquisition of which nothing is to be freed; `false` if a close has taken it over.
+    pub(crate) fn settle(&self, ticket: Ticket) -> bool {
+        self.inner().asking.remove(&ticket).is_some()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.inner().waiting.len()
     }
