@@ -298,7 +298,7 @@ impl HoldBackend for NameHandle {
     async fn release(&self, ticket: Ticket) -> Result<()> {
         let released = self.entry.change(|permits, transition| {
             // A lost guard stays lost, and a member that is lost did not finish (C9, W4).
-            let is_live = permits.is_held(ticket, clock::now);
+            let is_live = permits.is_held(ticket, || transition.at().now);
             let cause = if is_live { Cause::Finished } else { Cause::Abandoned };
             permits.release(ticket, cause, transition) && is_live
         });

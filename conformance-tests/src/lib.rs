@@ -21,6 +21,7 @@ pub mod stopwatch;
 pub mod suite;
 pub mod support;
 mod threads;
+pub mod wakers;
 
 pub use cases::CASES;
 pub use harness::Harness;

@@ -10,13 +10,17 @@ use super::transition::Transition;
 use crate::session_id::SessionId;
 
 impl Permits {
-    /// Gives a hold a lease and takes it from its guard; returns `false` if the ticket has no hold
-    /// (C24).
+    /// Gives a hold a lease and takes it from its guard; returns `false` if the ticket has no hold,
+    /// or its guard has lost it (C9, C24).
     pub(crate) fn detach(&mut self, ticket: Ticket, ttl: Ttl, transition: &mut Transition<'_>) -> bool {
+        let now = transition.at().now;
+        if !self.is_held(ticket, || now) {
+            return false;
+        }
         let Some(grant) = self.holds.remove(ticket) else {
             return false;
         };
-        let lease = Some(Box::new(Lease::fixed(transition.at().now, ttl)));
+        let lease = Some(Box::new(Lease::fixed(now, ttl)));
         self.hold(Grant { session: SessionId::NONE, lease, ..grant }, transition);
         true
     }

@@ -8,6 +8,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use crate::common::{Dice, Polled, group, mutex, now, semaphore};
+use stanchion_conformance::wakers::panicking;
 use stanchion_core::{LimiterOptions, MutexGuard, Quota, Result, Store};
 use stanchion_memory::MemoryStore;
 
@@ -230,22 +231,13 @@ fn c4_a_waker_dropped_with_its_call_may_drop_another_call_of_the_name() {
     assert!(now(one.try_lock()).unwrap().is_some());
 }
 
-/// A waker that panics.
-struct Panicking;
-
-impl Wake for Panicking {
-    fn wake(self: Arc<Self>) {
-        panic!("this waker panics");
-    }
-}
-
 /// A waker that panics costs neither the caller who wakes it nor the waiters behind it.
 #[test]
 fn c5_c12_a_waker_that_panics_keeps_no_wake_up_from_the_others() {
     let store = MemoryStore::new();
     let (semaphore, group) = (semaphore(&store, "a", 2), group(&store, "a"));
     let (permits, member) = (now(semaphore.acquire_many(2)).unwrap(), now(group.add()).unwrap());
-    let waker = Waker::from(Arc::new(Panicking));
+    let waker = panicking();
     let mut context = Context::from_waker(&waker);
     let (mut first, mut lost, mut waits) =
         (Box::pin(semaphore.acquire()), Box::pin(permits.lost()), Box::pin(group.wait()));

@@ -1,5 +1,5 @@
-//! Wakes callers once the state of the sessions is unlocked: a waker can drop the call that it
-//! wakes, which takes the same lock, and one that panics keeps none from the others (C27).
+//! Wakes callers once the state of the sessions is unlocked: a waker may poll or drop a call, which
+//! can take the same lock, and one that panics keeps none from the others (C27).
 
 use std::cell::RefCell;
 use std::future::poll_fn;

@@ -7,7 +7,7 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::spi::Force;
-use stanchion_core::{Holder, Kind, Name, Result};
+use stanchion_core::{Error, Holder, Kind, Name, Result};
 
 use super::application_name::is_lock_session;
 use super::lock_sessions::LockSessions;
@@ -107,14 +107,36 @@ impl PeerSessions {
             return Ok(0);
         }
         let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
-        let mut requests = self.request_unlock(name, holders, bound).await?;
+        let requests = self.request_unlock(name, holders, bound).await?;
+        // From here on a session may have unlocked it.
+        let ended = self.ended(lock_sessions, name, (force, bound), requests).await;
+        let Some(ended) = ended.map_err(Error::partly_forced)? else { return Ok(0) };
+        tracing::debug!(
+            stanchion.kind = Kind::Mutex.as_str(),
+            stanchion.name = name.as_str(),
+            stanchion.freed = ended,
+            "a mutex was freed by force"
+        );
+        Ok(count)
+    }
+
+    /// Waits until the requests to unlock a mutex are answered, and ends the sessions that do not
+    /// answer in time. Returns how many it ended; `None` if the one hold that is meant was granted
+    /// after the call began.
+    async fn ended(
+        &self,
+        lock_sessions: &LockSessions,
+        name: &Name,
+        (force, bound): (Force, Option<i64>),
+        mut requests: Vec<i64>,
+    ) -> Result<Option<i64>> {
         let mut asked_again = Vec::new();
         let end = now() + FORCE_UNLOCK_TIMEOUT.min(lock_sessions.request_timeout / 2);
         while now() < end {
             let (silent, mut later) = self.unlock_answers(name, std::mem::take(&mut requests)).await?;
             requests = silent;
             if force != Force::All && !later.is_empty() {
-                return Ok(0);
+                return Ok(None);
             }
             // A session that had no token yet at the first request is asked again. A session that
             // declines twice was granted the mutex after this call began.
@@ -128,14 +150,7 @@ impl PeerSessions {
             }
             sleep(ANSWER_POLL_INTERVAL).await;
         }
-        let ended: i64 = column(&self.row(&self.end, self.arguments(name).with(requests)).await?, 0)?;
-        tracing::debug!(
-            stanchion.kind = Kind::Mutex.as_str(),
-            stanchion.name = name.as_str(),
-            stanchion.freed = ended,
-            "a mutex was freed by force"
-        );
-        Ok(count)
+        column(&self.row(&self.end, self.arguments(name).with(requests)).await?, 0).map(Some)
     }
 
     /// Requests that sessions unlock a mutex, if their grant has a token up to `bound`. Returns the

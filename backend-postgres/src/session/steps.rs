@@ -342,7 +342,9 @@ impl SessionSteps {
 
     pub(super) async fn force(&self, object: &Object, force: Force, end: Instant) -> Result<u32> {
         let turns = self.turns.force(object, force, end).await?;
-        Ok(turns + self.peers.force(&self.lock_sessions, &object.name, force).await?)
+        let freed = self.peers.force(&self.lock_sessions, &object.name, force).await;
+        let freed = freed.map_err(|error| if turns > 0 { Error::partly_forced(error) } else { error });
+        Ok(turns + freed?)
     }
 
     fn forget_turns<'a, A: 'a>(&self, ended: impl Iterator<Item = (Ticket, &'a Result<A>)>) {

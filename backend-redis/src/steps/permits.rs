@@ -6,7 +6,7 @@ use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, ForceRelease, KeepPlaces, Kept,
     Object, Poll, Polled, Release, Renew, Resize, Usage, inspect_in_parts,
 };
-use stanchion_core::{Error, ErrorKind, Inspection, Result};
+use stanchion_core::{Error, Inspection, Result};
 
 use super::reply::Reply;
 use super::step::Step;
@@ -177,12 +177,8 @@ impl RedisSteps {
         let mut part = (object, *force, "0".to_owned(), String::new());
         loop {
             let is_first = part.3.is_empty();
-            let reply = self.call_one(&step, &part, end).await.map_err(|error| {
-                if is_first {
-                    return error;
-                }
-                Error::new(ErrorKind::Unknown, "a part of the holds was freed").with_source(error)
-            });
+            let reply = self.call_one(&step, &part, end).await;
+            let reply = reply.map_err(|error| if is_first { error } else { Error::partly_forced(error) });
             let (count, rest) = reply?.forced()?;
             freed += count;
             let Some((next, before)) = rest else { return Ok(freed) };

@@ -49,6 +49,15 @@ impl Error {
         Self::new(ErrorKind::Overloaded, "the queue has `max_waiters` waiters")
     }
 
+    /// Returns the error of a forced release of which a part was executed before it failed with
+    /// `error`: `Unknown` ([C3]).
+    ///
+    /// [C3]: crate::contract#c3
+    #[must_use]
+    pub fn partly_forced(error: Self) -> Self {
+        Self::new(ErrorKind::Unknown, "a part of the holds was freed").with_source(error)
+    }
+
     /// Returns the error of a call whose grants came so late that half of their lease was over
     /// ([C6]).
     ///

@@ -41,10 +41,15 @@ where
 }
 
 /// Puts the answers to the parts of a batch of `count` entries in its order. Each part comes with
-/// the places of its entries. An entry without an answer gets `Unknown`.
+/// the places of its entries, which are in order. An entry without an answer gets `Unknown`.
 pub fn gather<A>(count: usize, parts: impl IntoIterator<Item = (Vec<usize>, Answers<A>)>) -> Answers<A> {
+    let mut parts = parts.into_iter();
+    let Some((indices, part)) = parts.next() else { return (0..count).map(|_| Err(short())).collect() };
+    if indices.len() == count && part.len() == count {
+        return part;
+    }
     let mut answers: Vec<_> = (0..count).map(|_| None).collect();
-    for (indices, part) in parts {
+    for (indices, part) in std::iter::once((indices, part)).chain(parts) {
         for (index, answer) in indices.into_iter().zip(part) {
             answers[index] = Some(answer);
         }

@@ -293,6 +293,11 @@ impl Model {
     }
 
     pub(crate) fn detach(&mut self, ticket: Ticket, ttl: Ttl) -> bool {
+        if !self.is_held(ticket) {
+            // The call drops its guard.
+            self.end_ticket(ticket, Cause::Abandoned);
+            return false;
+        }
         let now = self.now;
         let Some(hold) = self.holds.iter_mut().find(|hold| hold.ticket == Some(ticket)) else { return false };
         hold.client = None;

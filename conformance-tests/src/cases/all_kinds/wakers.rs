@@ -1,10 +1,7 @@
 //! Executors whose wakers do more than to wake: what one does is its own affair.
 
-use std::panic::resume_unwind;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Wake, Waker};
+use std::sync::Arc;
+use std::task::Context;
 use std::thread;
 use std::time::Duration;
 
@@ -14,45 +11,7 @@ use crate::harness::Harness;
 use crate::support::{
     AT_ONCE, BRIEF, EPSILON, POLL_FLOOR, beside, eventually, leased, pause, queue_of, spawn, unique, within,
 };
-
-type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// A call that belongs to its waker, as a task of an executor that has ended: woken, it is dropped.
-#[derive(Default)]
-struct Owner {
-    call: Mutex<Option<Call>>,
-    is_woken: AtomicBool,
-}
-
-impl Owner {
-    fn drop_call(&self) {
-        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(call);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.call.lock().unwrap_or_else(PoisonError::into_inner).is_none()
-    }
-}
-
-impl Wake for Owner {
-    fn wake(self: Arc<Self>) {
-        self.is_woken.store(true, Ordering::Release);
-        self.drop_call();
-    }
-}
-
-/// Gives a call that waits to its waker.
-fn owned(mut call: Call) -> Arc<Owner> {
-    let owner = Arc::new(Owner::default());
-    let waker = Waker::from(Arc::clone(&owner));
-    assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending(), "it waits");
-    *owner.call.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
-    if owner.is_woken.load(Ordering::Acquire) {
-        owner.drop_call();
-    }
-    owner
-}
+use crate::wakers::{Call, Owner, owned, panicking};
 
 async fn is_dropped(what: &str, owner: &Owner) {
     eventually(POLL_FLOOR * 2 + EPSILON, what, || async { owner.is_empty() }).await;
@@ -116,19 +75,9 @@ pub(crate) async fn c27_a_waker_that_drops_its_task_stops_nobody(h: &dyn Harness
     drop(guard);
 }
 
-struct Panicking;
-
-impl Wake for Panicking {
-    fn wake(self: Arc<Self>) {
-        // Without the hook, which reads all symbols for a backtrace: that takes longer than a
-        // lease.
-        resume_unwind(Box::new("this waker panics"));
-    }
-}
-
 /// Leaves a call that waits to a waker that panics.
 fn leave_to_panic(call: &mut Call) {
-    let waker = Waker::from(Arc::new(Panicking));
+    let waker = panicking();
     assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending(), "it waits");
 }
 

@@ -10,7 +10,7 @@ use crate::spi::Object;
 use crate::{Ticket, Ttl};
 
 /// An acquisition of which the store may have executed a request. Dropped in that state, it queues
-/// what frees that (C4). While it exists, a close of the store does the same (C12).
+/// what frees that (C4). Until then a close of the store does the same (C12).
 #[derive(Debug)]
 pub(crate) struct InDoubt {
     engine: Arc<EngineHandle>,
@@ -29,13 +29,13 @@ impl InDoubt {
     ) -> Self {
         let leftover = Leftover { object: object.clone(), ticket, lease, left };
         engine.shared.containment.outages.acquiring.fetch_add(1, Ordering::Relaxed);
-        engine.shared.waiters.ask(&leftover);
         Self { engine: Arc::clone(engine), leftover, open: false }
     }
 
-    /// Notes that a request is about to be sent.
+    /// Notes that a request is about to be sent. From now on a close frees what it leaves.
     pub(crate) fn sent(&mut self) {
         self.open = true;
+        self.engine.shared.waiters.ask(&self.leftover);
     }
 
     /// Notes that nothing is left at the store, or that what is left has an owner.

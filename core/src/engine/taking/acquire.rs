@@ -57,7 +57,7 @@ impl Acquisition<'_> {
         let mut in_doubt = self.in_doubt();
         let mut wake_up: Option<WakeUp> = None;
         let mut ambiguous = false;
-        let mut late = 0;
+        let (mut late, mut cancelled) = (0, 0);
         let mut attempts = Attempts::within(self.wait_limit);
         let mut is_again = false;
         loop {
@@ -77,6 +77,10 @@ impl Acquisition<'_> {
                         }
                     }
                     Next::Anew => {
+                        cancelled += 1;
+                        if cancelled == ATTEMPTS {
+                            return Err(Error::lost());
+                        }
                         self.request.ticket = Ticket::random();
                         (in_doubt, wake_up, ambiguous) = (self.in_doubt(), None, false);
                     }
@@ -100,7 +104,7 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Registers the ticket of the request.
+    /// Makes the ticket of the request one in doubt.
     fn in_doubt(&self) -> InDoubt {
         let Acquire { object, ticket, lease, queue, .. } = &self.request;
         InDoubt::new(self.engine, object, *ticket, *lease, if *queue { Left::Place } else { Left::Hold })

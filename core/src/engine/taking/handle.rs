@@ -210,7 +210,9 @@ impl ObjectHandle {
             let freed = shared.steps.ask(ForceRelease { object, force }).await;
             for hold in &meant {
                 match &freed {
-                    Ok(_) => drop(hold.lose(LossCause::Forced)),
+                    Ok(_) => {
+                        hold.lose(LossCause::Forced);
+                    }
                     Err(error) if error.kind() == ErrorKind::Unknown => {}
                     Err(_) => hold.force_refused(),
                 }

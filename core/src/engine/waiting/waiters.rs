@@ -111,9 +111,10 @@ impl Waiters {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers an acquisition; [`leave`](Self::leave) ends it.
+    /// Registers an acquisition of which a request is about to be sent; [`leave`](Self::leave) ends
+    /// it. A hint that came before stays.
     pub(crate) fn ask(&self, leftover: &Leftover) {
-        self.inner().asking.insert(leftover.ticket, (leftover.clone(), false));
+        self.inner().asking.entry(leftover.ticket).or_insert_with(|| (leftover.clone(), false));
     }
 
     /// Adds a waiter that the store has queued.

@@ -87,7 +87,11 @@ impl Batcher {
     async fn send(&self, request: Request, end: Instant) -> Result<Timed<Response>> {
         let queue = self.queue(&request)?;
         let (mut slot, mut stale, mut answer) = match queue.admit(request) {
-            Admission::Alone(request, send_slot) => return self.send_alone(request, send_slot, end).await,
+            // Boxed: the call of a caller in a crowd is allocated as a whole, and with this in it
+            // would be larger than what an allocator hands out without a lock.
+            Admission::Alone(request, send_slot) => {
+                return Box::pin(self.send_alone(request, send_slot, end)).await;
+            }
             Admission::Queued(slot, stale, answer) => (slot, stale, answer),
         };
         // A batch has a time limit of its own, which the engine keeps a little later.

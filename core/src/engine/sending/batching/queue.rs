@@ -218,9 +218,7 @@ impl BatchTask {
                 tokio::task::yield_now().await;
             }
             start = Start::Gathering;
-            let Some(queued) = self.next() else { return };
-            let (mut batch, callers): (Vec<_>, Vec<_>) =
-                queued.into_iter().map(|queued| (queued.request, queued.answer)).unzip();
+            let Some((mut batch, callers)) = self.next() else { return };
             let waits = |index: usize| callers.get(index).is_some_and(|caller| !caller.is_closed());
             let (steps, sent) = (&*self.queue.steps, now());
             let end = sent + Request::time_limit_of(&batch, steps.request_timeout());
@@ -235,9 +233,9 @@ impl BatchTask {
         }
     }
 
-    /// Takes the requests of the next batch, if this task may still send. If none is queued, the
-    /// task ends.
-    fn next(&self) -> Option<Vec<Queued>> {
+    /// Takes the requests of the next batch, and their callers, if this task may still send. If
+    /// none is queued, the task ends.
+    fn next(&self) -> Option<(Vec<Request>, Vec<oneshot::Sender<Answer>>)> {
         let mut state = self.queue.state();
         if !state.is_under_way(self.number) {
             return None;
@@ -249,12 +247,16 @@ impl BatchTask {
         state.under_way = Some(UnderWay { number: self.number, since: now(), alone: false });
         let count = fitting(&state.queue, self.queue.steps.maximum_positions());
         state.crowded = count > 1;
-        let mut queued: Vec<_> = state.queue.drain(..count).collect();
-        if self.queue.in_turn {
-            let id = state.next_id();
-            queued.iter_mut().for_each(|queued| queued.request.set_id(id));
+        let id = self.queue.in_turn.then(|| state.next_id());
+        let (mut batch, mut callers) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for Queued { mut request, answer, .. } in state.queue.drain(..count) {
+            if let Some(id) = id {
+                request.set_id(id);
+            }
+            batch.push(request);
+            callers.push(answer);
         }
-        Some(queued)
+        Some((batch, callers))
     }
 }
 
