@@ -208,6 +208,8 @@ async fn c12_c24_a_detach_that_a_close_overtakes_says_what_became_of_the_hold() 
         tokio::task::yield_now().await;
     }
     engine.close().await.unwrap();
+    // As after the end of the process: nothing more is sent.
+    model.faults.away.store(true, SeqCst);
     let detached = detaching.await.unwrap().map(|detached| detached.ticket()).ok();
     let records = model.records.lock().unwrap();
     let left = records.values().find_map(|record| record.holds.first()).map(|hold| hold.ticket);

@@ -58,6 +58,11 @@ impl LeaseBackend {
     async fn try_detach(&self, lease: Ttl) -> Result<Ticket> {
         let to = Ticket::detached();
         let object = self.hold.object.clone();
+        // Where a close frees the new ticket before the move arrives, the hold is still the old one's.
+        let mut held = InDoubt::new(&self.engine, &object, self.hold.ticket, self.hold.lease, Left::Moved);
+        held.sent();
+        // Without a close, the guard frees it.
+        held.resolved();
         let attach = Attach { object, from: self.hold.ticket, to, lease, label: None };
         let (_, in_doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
         // A close that came first frees it.
