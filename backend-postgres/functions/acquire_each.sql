@@ -23,12 +23,18 @@ DECLARE
     has_tombstone boolean[] := array_fill(false, ARRAY[size]);
     places bigint[] := array_fill(NULL::bigint, ARRAY[size]);
     placed integer := 0;
-    -- The live waiters in order, at most one more than may leave; null if unknown. `at` is the
-    -- index of the first one.
+    -- The live waiters behind those who were let in, in order, at most one more than may leave; null
+    -- if unknown. `at` is the index of the first one.
     line bigint[];
     at integer := 1;
     heard boolean := false;
     counted boolean := false;
+    liveness CONSTANT bigint := 1000000;
+    -- Whether those of the process who were let in are counted: they are not if it was silent.
+    is_live boolean := false;
+    was_let_in boolean;
+    is_anew boolean := false;
+    behind_silent boolean;
     lim bigint;
     replaced bigint;
     weight bigint;
@@ -68,6 +74,11 @@ BEGIN
             places[r.k] := r.arrival;
             placed := placed + 1;
         END LOOP;
+        IF placed > 0 AND o.let_up > 0 THEN
+            is_live := EXISTS (
+                SELECT FROM stanchion.processes p WHERE p.namespace = o.namespace AND p.process = p_process
+                AND p.heard BETWEEN p_now - liveness AND p_now + liveness);
+        END IF;
     END IF;
     FOR k IN 1 .. size LOOP
         IF has_tombstone[k] THEN
@@ -111,6 +122,7 @@ BEGIN
                 END IF;
                 replaced := lim;
                 lim := p_limits[k];
+                o := stanchion.let_anew(o);
                 o.lim := lim;
                 woken := true;
                 line := NULL;
@@ -119,22 +131,40 @@ BEGIN
         limits[k] := lim;
         front := weight <= lim AND o.used + weight <= lim AND (NOT o.keyed OR p_checks[k] = 't')
             AND p_checks[k] <> 's';
-        IF front AND o.waiting > 0 THEN
-            IF line IS NULL THEN
+        was_let_in := coalesce(place <= o.let_up, false) AND weight <= lim;
+        -- Whoever was let in comes in; anybody else beside all of them, and in its turn.
+        IF front AND o.waiting > 0 AND NOT was_let_in THEN
+            behind_silent := o.used + o.let_room + weight > lim AND NOT is_anew AND (
+                SELECT q.till <= p_now FROM stanchion.each_waiter(o.namespace, o.id, p_now, p_process, 0, 1) q);
+            IF behind_silent OR line IS NULL THEN
                 IF joined <> '{}' OR left_places <> '{}' THEN
                     PERFORM stanchion.acquire_flush(o.id, p_now, p_process, p_tickets, p_weights, p_leases,
                         '{}', tokens, p_labels, joined, arrivals, '{}', left_places);
                     joined := '{}';
                     left_places := '{}';
                 END IF;
-                at := 1;
-                SELECT f.line, f.gone INTO line, gone FROM stanchion.front(o, p_now, p_process, placed + 1) f;
-                IF gone > 0 THEN
-                    o.waiting := o.waiting - gone;
-                    o.swept := 0;
-                END IF;
             END IF;
-            front := line[at] IS NULL OR place <= line[at];
+            IF behind_silent THEN
+                -- What was kept for silent ones in front is free.
+                is_anew := true;
+                line := NULL;
+                SELECT t.* INTO r FROM stanchion.let_in(o, p_now, p_process, NULL, true, false) t;
+                o := r.o;
+                was_let_in := coalesce(place <= o.let_up, false);
+            END IF;
+            front := was_let_in OR o.used + o.let_room + weight <= lim;
+            IF front AND NOT was_let_in THEN
+                IF line IS NULL THEN
+                    at := 1;
+                    SELECT f.line, f.gone INTO line, gone
+                    FROM stanchion.front(o, p_now, p_process, placed + 1, o.let_up) f;
+                    IF gone > 0 THEN
+                        o.waiting := o.waiting - gone;
+                        o.swept := 0;
+                    END IF;
+                END IF;
+                front := line[at] IS NULL OR place <= line[at];
+            END IF;
         END IF;
         IF front THEN
             IF o.kind = 'w' AND o.used = 0 THEN
@@ -176,6 +206,9 @@ BEGIN
                         CONTINUE;
                     END IF;
                 END IF;
+                IF o.waiting = 0 THEN
+                    o := stanchion.let_anew(o);
+                END IF;
                 o.longest := greatest(CASE WHEN o.waiting > 0 THEN o.longest END, p_leases[k]);
                 o.heaviest := greatest(CASE WHEN o.waiting > 0 THEN o.heaviest END, weight);
                 -- Whoever queues for a session's lock may be the first of all.
@@ -192,7 +225,12 @@ BEGIN
         ELSIF place IS NOT NULL THEN
             left_places := left_places || place;
             o.waiting := o.waiting - 1;
-            woken := true;
+            IF was_let_in AND is_live THEN
+                o.let_room := o.let_room - weight;
+                o.let_due := o.let_due - 1;
+            END IF;
+            -- Of those who were let in, the one that makes them half lets the next ones in.
+            woken := woken OR NOT was_let_in OR codes[k] <> 0 OR o.let_due * 2 <= o.let_told;
             IF place = line[at] THEN
                 at := at + 1;
             ELSIF place > line[at] THEN

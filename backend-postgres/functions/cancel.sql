@@ -15,6 +15,7 @@ CREATE OR REPLACE FUNCTION stanchion.cancel(
 ) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    liveness CONSTANT bigint := 1000000;
     claimed stanchion.objects[];
     o stanchion.objects;
     clock bigint;
@@ -24,6 +25,8 @@ DECLARE
     tickets uuid[];
     freed bigint;
     gone bigint;
+    came bigint;
+    kept bigint;
     longest bigint;
 BEGIN
     PERFORM stanchion.enter();
@@ -56,9 +59,19 @@ BEGIN
         END IF;
         gone := 0;
         IF o.waiting > 0 THEN
-            DELETE FROM stanchion.waiters w WHERE w.object + 0 = o.id AND w.ticket = ANY (tickets);
-            GET DIAGNOSTICS gone = ROW_COUNT;
+            -- What was kept for a silent one is counted anew by a poll.
+            WITH ended AS (
+                DELETE FROM stanchion.waiters w WHERE w.object + 0 = o.id AND w.ticket = ANY (tickets)
+                RETURNING w.weight, w.arrival <= o.let_up AND w.weight <= o.lim AND EXISTS (
+                    SELECT FROM stanchion.processes p WHERE p.namespace = o.namespace AND p.process = w.process
+                    AND p.heard BETWEEN clock - liveness AND clock + liveness) AS was_let_in
+            )
+            SELECT count(*), count(*) FILTER (WHERE e.was_let_in),
+                   coalesce(sum(e.weight) FILTER (WHERE e.was_let_in), 0)::bigint
+            INTO gone, came, kept FROM ended e;
             o.waiting := o.waiting - gone;
+            o.let_due := o.let_due - came;
+            o.let_room := o.let_room - kept;
         END IF;
         longest := stanchion.leave_tombstones(o.id, clock, tickets, p_leases[first:last], NULL);
         o.tombstones_until := greatest(o.tombstones_until, clock + longest);

@@ -3,13 +3,15 @@
 --
 -- Arguments   p_asking: the calling process, which is live, or null
 --             p_count: how many
+--             p_behind: they come behind this arrival number
 -- Returns     line: the arrival numbers, in order
 --             gone: the number of removed waiters
 -- Locks       see `mark_dead`
 -- Complexity  O(log waiters + live waiters passed over), and where many silent ones stand in front,
 --             once the time of `next_live`
 CREATE OR REPLACE FUNCTION stanchion.front(
-    o stanchion.objects, p_now bigint, p_asking uuid, p_count integer, OUT line bigint[], OUT gone bigint
+    o stanchion.objects, p_now bigint, p_asking uuid, p_count integer, p_behind bigint,
+    OUT line bigint[], OUT gone bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -17,7 +19,7 @@ DECLARE
     chunk integer := p_count;
     seen integer;
     passed integer := 0;
-    behind bigint := 0;
+    behind bigint := p_behind;
     lost bigint[] := '{}';
     w record;
 BEGIN

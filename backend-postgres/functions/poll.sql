@@ -99,12 +99,8 @@ BEGIN
                 o := stanchion.remove_expired(o, clock);
             END IF;
             SELECT t.* INTO found
-            FROM stanchion.next_grants(o, clock, p_process, p_process, o.used < before.used) t;
-            o.heaviest := found.heaviest;
-            IF found.gone > 0 THEN
-                o.waiting := o.waiting - found.gone;
-                o.swept := 0;
-            END IF;
+            FROM stanchion.let_in(o, clock, p_process, p_process, true, o.used < before.used) t;
+            o := found.o;
             next := least(o.next, found.soon);
             others := found.others;
             mine := cardinality(found.ready);

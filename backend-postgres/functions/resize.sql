@@ -3,7 +3,7 @@
 --
 -- Arguments   the object and the limit
 -- Locks       the object
--- Complexity  O(1); O(waiters) if one is larger than the limit
+-- Complexity  as `let_in`
 -- Retry       sets the same limit
 CREATE OR REPLACE FUNCTION stanchion.resize(p_namespace text, p_tokens bigint, p_kind text, p_name text, p_limit bigint)
 RETURNS void
@@ -17,6 +17,9 @@ BEGIN
     clock := stanchion.now();
     IF o.next <= clock THEN
         o := stanchion.remove_expired(o, clock);
+    END IF;
+    IF o.lim IS DISTINCT FROM p_limit THEN
+        o := stanchion.let_anew(o);
     END IF;
     o.lim := p_limit;
     -- If there is no hold, the retention of the limit begins now.

@@ -28,6 +28,7 @@ const TABLES: &[(i64, &str, &str)] = &[
     (11, "session grants", include_str!("../schema/0011_session_grants.sql")),
     (12, "waiters of a process", include_str!("../schema/0012_waiters_of_process.sql")),
     (13, "inspections in parts", include_str!("../schema/0013_inspections_in_parts.sql")),
+    (14, "let in", include_str!("../schema/0014_let_in.sql")),
 ];
 
 /// The functions and views, each behind the ones that it needs. All of them are replaced together,
@@ -57,7 +58,8 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/front.sql"),
     include_str!("../functions/count_silent.sql"),
     include_str!("../functions/waiting_now.sql"),
-    include_str!("../functions/next_grants.sql"),
+    include_str!("../functions/let_anew.sql"),
+    include_str!("../functions/let_in.sql"),
     include_str!("../functions/wake.sql"),
     include_str!("../functions/leave_tombstones.sql"),
     include_str!("../functions/acquire_flush.sql"),

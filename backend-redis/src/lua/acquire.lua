@@ -10,15 +10,22 @@
 -- Retry    the ticket names the acquisition: one that holds gets its lease anew and the same token,
 --          one that queues keeps its place.
 
--- Whether no live waiter stands in front. Those that can never be served do not count.
-local function in_front(o)
+-- Whether the request fits beside all who hold and were let in, and no other live waiter stands in
+-- front. Those that can never be served do not count.
+local function fits(o, weight)
+  if o.used + weight > o.lim then return false end
+  -- What was kept for silent ones in front is free.
+  if o.used + o.room + weight > o.lim then each_waiter(o, function() return true end, 0) end
+  if o.used + o.room + weight > o.lim then return false end
+  if o.n <= o.due then return true end
   local front = true
   each_waiter(o, function(w)
     if w.weight <= o.lim then
       front = false
       return true
     end
-  end, o.place and o.ticket)
+    if not o.mutex then o.up, o.relet = w.number, true end
+  end, o.up, o.place and o.ticket)
   return front
 end
 
@@ -26,11 +33,16 @@ end
 -- once a second.
 local function full(o, bound)
   if not bound or o.n < bound then return false end
-  if math.abs(now - o.swept) >= SWEEP then
-    each_waiter(o, function() end)
-    if o.unfinished then return true end
-    o.swept = now
-    put(o, 'swept', NOW)
+  if o.sweep > 0 or math.abs(now - o.swept) >= SWEEP then
+    local at = o.sweep
+    if each_waiter(o, function(w) at = w.number end, at) then
+      at, o.swept = 0, now
+      put(o, 'swept', NOW)
+    end
+    if at ~= o.sweep then
+      o.sweep = at
+      put(o, 'sweep', int(at))
+    end
   end
   return o.n >= bound
 end
@@ -40,8 +52,11 @@ local function grant(o, weight, lease, label)
   if not token then return { -1, o.mark, 'string' } end
   local expiry = expire(o, o.ticket, now + lease)
   if o.place then
+    local woken, due = o.wake, o.due
     leave(o)
-    o.wake = o.wake and o.used + weight < o.lim
+    -- Of those who were let in, the one that makes them half lets the next ones in.
+    local is_next = o.due == due or o.due * 2 <= o.told
+    o.wake = woken or is_next and o.used + o.room + weight < o.lim
   end
   o.used = o.used + weight
   if o.v then opened(o) end
@@ -49,13 +64,14 @@ local function grant(o, weight, lease, label)
   put(o, 'used', o.used)
   put(o, 'h' .. o.ticket, expiry .. ' ' .. NOW .. ' ' .. weight .. ' ' .. text .. label)
   -- It may become a string.
-  o.wake = o.wake or o.mutex or o.semaphore
+  o.tidy = o.mutex or o.semaphore
   return { 0, token, o.lim, epoch_of(o) }
 end
 
 local function join(o, weight, lease)
   o.seq = o.seq + 1
   local first = o.n == 0
+  if first and o.had then o.relet = true end
   o.first = o.first or first
   o.wl = first and lease or math.max(o.wl, lease)
   o.big = first and weight or math.max(o.big, weight)
@@ -66,7 +82,7 @@ local function join(o, weight, lease)
   put(o, 'n', o.n)
   put(o, 'wl', int(o.wl))
   put(o, 'big', o.big)
-  put(o, 'w' .. o.ticket, PROCESS .. ' ' .. weight .. ' ' .. int(lease) .. ' ' .. NOW)
+  put(o, 'w' .. o.ticket, PROCESS .. ' ' .. weight .. ' ' .. int(lease) .. ' ' .. NOW .. ' ' .. int(o.seq))
 end
 
 -- Takes a new limit back.
@@ -95,7 +111,7 @@ return run(8, function(o, at)
   end
   -- Of a queue of the dead alone nothing may be left.
   if o.n > 0 and o.used == 0 and now - o.touch > STATE then
-    each_waiter(o, function() end)
+    each_waiter(o, function() return true end, 0)
     if o.unfinished then return { -2 } end
   end
   if not o.lim or stale(o) then
@@ -109,21 +125,23 @@ return run(8, function(o, at)
     if weight > limit then return { 4, limit } end
     o.replaced = o.lim
     o.lim = limit
-    o.wake = true
+    let_anew(o)
     put(o, 'lim', limit)
   end
   if weight > o.lim then
     leave(o)
     return { 4, o.lim }
   end
-  if o.used + weight <= o.lim then
-    local front = in_front(o)
-    if o.unfinished then
-      restore(o)
-      return { -2 }
-    end
-    if front then return grant(o, weight, lease, ARGV[at + 8]) end
+  local number = tonumber(string.match(o.place or '', '(%d+)$'))
+  if number and number <= o.up and o.used + weight <= o.lim then
+    return grant(o, weight, lease, ARGV[at + 8])
   end
+  local fit = fits(o, weight)
+  if o.unfinished then
+    restore(o)
+    return { -2 }
+  end
+  if fit then return grant(o, weight, lease, ARGV[at + 8]) end
   if not queue then
     leave(o)
     return { 1, o.lim, 0 }

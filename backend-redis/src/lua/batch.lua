@@ -19,6 +19,13 @@ local function entry(k)
   return o, o.v and 7 or 6
 end
 
+-- Tells those who fit now, and those who never will.
+local function wake(o)
+  looks = math.max(looks, 1)
+  let_in(o, nil, nil, true)
+  tell_large(o)
+end
+
 -- Runs the step for each entry, with `width` arguments each. Afterwards it wakes waiters, once for
 -- each object. With `frees`, for a step that frees or keeps what is there, the step is not refused
 -- for want of memory.
@@ -45,7 +52,8 @@ local function run(width, step, frees)
       local refusal
       answer, refusal = stopped(answer, k, KINDS, keys)
       if refusal then return refusal end
-    elseif o.wake or waking[o.h] then
+    elseif o.wake or o.tidy or waking[o.h] then
+      o.wake = o.wake or waking[o.h] and waking[o.h].wake
       waking[o.h] = o
     end
     answers[#answers + 1] = answer
@@ -53,18 +61,19 @@ local function run(width, step, frees)
   end
   for _, o in pairs(waking) do
     -- A foreign value costs waiters a hint, or leaves a hash, and costs no entry its answer.
-    local ok, cause
-    if o.n > 0 and o.lim then
-      ok, cause = pcall(next_grants, o, nil, true)
-      save(o)
-    else
+    local ok, cause = true, nil
+    if o.n == 0 or not o.lim then
       ok, cause = pcall(compact, o)
+    elseif o.wake then
+      ok, cause = pcall(wake, o)
+      save(o)
     end
     if not ok and not string.find(words(cause), 'WRONGTYPE', 1, true) then
       local _, refusal = stopped(cause, 0, KINDS, 0)
       return refusal
     end
   end
+  send_hints()
   return answers
 end
 

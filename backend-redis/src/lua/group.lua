@@ -69,7 +69,7 @@ local function tell(o)
   if watchers.err or not watchers[1] then return end
   for _, watcher in ipairs(watchers) do
     local process, hint = string.match(watcher, '^(%x+):(%x+)$')
-    if process then push(o, { process = process, ticket = hint }) end
+    if process then push(o, process, hint) end
   end
   call('DEL', o.v)
 end

@@ -1,10 +1,23 @@
 -- The waiters: which of them live, and which are next. Put behind `shared.lua`.
+--
+-- A release, or whatever else makes room, lets the first waiters in who fit together: each of their
+-- processes is told once, and each waiter then claims its hold by the step `acquire`. H keeps in
+-- `let` up to which arrival number that was done, so that no waiter is told twice of the same room
+-- and nobody looks at those in front again: "up room due told over most". All in Q up to `up` that are
+-- not larger than the limit were let in; they are `due`, their weights add up to `room`, and with
+-- what is held they are within the limit. `told` is how many were due when some were let in last:
+-- when half of them have come, the next are let in, as far as there is room. While some may be
+-- larger than the limit, `over` is up to which number those were told in this round, and `most` the
+-- largest weight in it so far. A mutex, which lets one in at a time, has no such field.
 
 local SWEEP = 1000000
 local MAX_LEASE = 86400000000
 local BOX_MS, BOX_LENGTH = 10000, 10000
 -- Maximum number of waiters that one call puts back, puts aside or removes.
 local moves = 500
+-- Maximum number of waiters that one call looks at, and of those that it lets in; each object lets
+-- one in at least.
+local looks, tells = 500, 250
 
 -- Marks the asking process as live, and keeps the mark as long as its waiters keep their places.
 local function mark_live(o, lease)
@@ -73,6 +86,7 @@ local function put_back(o)
     o.aside = false
     return
   end
+  if first[1] and tonumber(first[2]) <= o.up then let_anew(o) end
   for i = 1, #first, 2 do
     entries[i], entries[i + 1] = first[i + 1], first[i]
     tickets[#tickets + 1], fields[#fields + 1] = first[i], 'w' .. first[i]
@@ -99,26 +113,33 @@ local function put_back(o)
   end
 end
 
--- Calls `visit` for each live waiter in order of arrival, until it returns true or the ticket
--- `stop` is reached. A waiter counts as live up to `till`. The silent waiters on the way are put
--- aside, so that they cost this once; one that was unheard for its lease is removed for good. If
--- there are more of these than one call moves, it stops and sets `o.unfinished`. Returns whether it
--- came to the end of the queue. O(log Q + visited + moved).
-local function each_waiter(o, visit, stop)
-  local at, chunk, gone, done = 0, 1, 0, false
-  while not done and o.n > 0 do
-    local front = call('ZRANGE', o.q, at, at + chunk - 1, 'WITHSCORES')
+-- Calls `visit` for each live waiter behind the arrival number `from` in order of arrival, until it
+-- returns true or the ticket `stop` is reached. A waiter counts as live up to `till`. The silent
+-- waiters on the way are put aside, so that they cost this once; one that was unheard for its lease
+-- is removed for good. If there are more of these than one call moves, or more live ones than it
+-- looks at, it stops and sets `o.unfinished`. Returns whether it came to the end of the queue.
+-- O(log Q + visited + moved).
+local function each_waiter(o, visit, from, stop)
+  local at, number, chunk, gone, done = 0, from > 0 and '(' .. int(from) or '-inf', 1, 0, o.n == 0
+  while not done do
+    if looks <= 0 then
+      o.unfinished, done = true, true
+      break
+    end
+    local front = call('ZRANGEBYSCORE', o.q, number, '+inf', 'WITHSCORES', 'LIMIT', 0, math.min(chunk, looks))
     if #front == 0 then break end
     if front[1] == stop then
       done = true
       break
     end
+    looks = looks - #front / 2
+    number = '(' .. front[#front]
     local fields, processes, waiters = {}, {}, {}
     for i = 1, #front, 2 do fields[#fields + 1] = 'w' .. front[i] end
     for i, record in ipairs(call('HMGET', o.h, unpack(fields))) do
       local process, weight, lease, since = string.match(record or '', '^(%x+) (%d+) (%d+) (%d+)')
       processes[i] = process or ''
-      waiters[i] = { ticket = front[2 * i - 1], number = front[2 * i], process = process, weight = tonumber(weight),
+      waiters[i] = { ticket = front[2 * i - 1], number = tonumber(front[2 * i]), process = process, weight = tonumber(weight),
                      lease = tonumber(lease), since = math.min(tonumber(since) or 0, now) }
     end
     local scores = call('ZMSCORE', o.live, unpack(processes))
@@ -135,18 +156,22 @@ local function each_waiter(o, visit, stop)
       elseif not unheard or unheard < now then
         call('ZREM', o.q, w.ticket)
         call('HDEL', o.h, fields[i])
+        if w.weight and o.lim then come(o, w.number, w.weight) end
         gone, moves = gone + 1, moves - 1
       else
         moves = moves - 1
-        local of = silent[w.process] or { entries = {}, tickets = {}, expiry = 0 }
+        local of = silent[w.process] or { entries = {}, tickets = {}, waiters = {}, expiry = 0 }
         silent[w.process], of.expiry = of, math.max(of.expiry, unheard + 1)
-        of.entries[#of.entries + 1], of.entries[#of.entries + 2] = w.number, w.ticket
-        of.tickets[#of.tickets + 1] = w.ticket
+        of.entries[#of.entries + 1], of.entries[#of.entries + 2] = int(w.number), w.ticket
+        of.tickets[#of.tickets + 1], of.waiters[#of.waiters + 1] = w.ticket, w
       end
     end
     for process, of in pairs(silent) do
       if put_aside(o, process, of.entries, of.tickets, of.expiry) then
         gone = gone + #of.tickets
+        for _, w in ipairs(of.waiters) do
+          if o.lim then come(o, w.number, w.weight) end
+        end
       else
         -- Nothing was moved, so nothing bounds the walk.
         at, moves = at + #of.tickets, moves + #of.tickets
@@ -157,7 +182,7 @@ local function each_waiter(o, visit, stop)
   local n = o.n
   if gone > 0 then
     n = call('ZCARD', o.q)
-  elseif not done then
+  elseif not done and from == 0 then
     n = at
   end
   if n ~= o.n then
@@ -167,54 +192,85 @@ local function each_waiter(o, visit, stop)
   return not done
 end
 
--- Puts a hint into the mailbox of the waiter's process. A foreign value under that key is left
--- alone.
-local function push(o, w)
-  local box = string.sub(o.live, 1, -5) .. 'box:' .. w.process
-  local length = redis.pcall('RPUSH', box, w.ticket)
-  if type(length) ~= 'number' then return end
-  if length > BOX_LENGTH then call('LTRIM', box, -BOX_LENGTH, -1) end
-  call('PEXPIRE', box, BOX_MS)
+local boxes = {}
+
+-- Notes a hint for the process of a waiter.
+local function push(o, process, ticket)
+  local box = string.sub(o.live, 1, -5) .. 'box:' .. process
+  local hints = boxes[box] or {}
+  boxes[box] = hints
+  hints[#hints + 1] = ticket
 end
 
--- Finds the next grants: the first live waiters that fit together, up to the first one that does
--- not fit. Waiters larger than the limit are named too, and passed over. For `own`, the asking
--- process, it returns the tickets that no waiter of another process stands in front of, when the
--- liveness of such a waiter ends, and whether there is room that such a waiter is about to take.
--- With `tell`, the waiters of
--- other processes get hints. O(front); O(Q) while a waiter larger than the limit may queue.
-local function next_grants(o, own, tell)
-  local ready, soon = {}, NEVER
-  local room, heaviest, others = o.lim - o.used, 0, false
-  if o.n == 0 or (room <= 0 and o.big <= o.lim) then return ready, soon, false end
-  local open = room > 0
-  local all = each_waiter(o, function(w)
-    heaviest = math.max(heaviest, w.weight)
-    local mine, large = w.process == own, w.weight > o.lim
-    if large or open then
-      if not large then
-        if not mine then soon = math.min(soon, w.till) end
-        open = w.weight <= room
-        if open then
-          room = room - w.weight
-          others = others or not mine
-        end
-      end
-      if large or open then
-        if not mine then
-          if tell then push(o, w) end
-        elseif large or not others then
-          ready[#ready + 1] = w.ticket
-        end
-      end
-      open = open and room > 0
+-- Puts the hints into the mailboxes, those to one process as one element. A mailbox is bounded by
+-- tickets, more or less. A foreign value under that key is left alone.
+local function send_hints()
+  for box, hints in pairs(boxes) do
+    local length = redis.pcall('RPUSH', box, table.concat(hints))
+    if type(length) == 'number' then
+      local most = math.ceil(BOX_LENGTH / math.ceil(#hints / 32))
+      if length > most then call('LTRIM', box, -most, -1) end
+      call('PEXPIRE', box, BOX_MS)
     end
-    return not open and o.big <= o.lim
-  end)
-  if all and heaviest < o.big then
-    o.big = heaviest
-    put(o, 'big', heaviest)
   end
-  return ready, soon, others
+  boxes = {}
 end
 
+-- Tells those who are larger than the limit, wherever they stand: they can never be let in. With
+-- many waiters, a part of them; then `o.unfinished` is set. Tickets of the process `own` are put
+-- into `ready` instead. Round after round, until none is left: a hint may be lost. O(Q), in parts.
+local function tell_large(o, own, ready)
+  if o.big <= o.lim then return end
+  local all = each_waiter(o, function(w)
+    if tells <= 0 then
+      o.unfinished = true
+      return true
+    end
+    o.over, o.most, o.relet = w.number, math.max(o.most, w.weight), true
+    if w.weight <= o.lim then return end
+    tells = tells - 1
+    if w.process == own then
+      ready[#ready + 1] = w.ticket
+    else
+      push(o, w.process, w.ticket)
+    end
+  end, o.over)
+  if all then
+    o.big, o.over, o.most, o.relet = o.most, 0, 0, true
+    put(o, 'big', o.big)
+  end
+end
+
+-- Lets the next waiters in: those behind the ones who were let in before, as many as fit together,
+-- up to the first live one that does not fit. Those larger than the limit are passed over. With
+-- `tell` their processes get hints, but `own`: its tickets are put into `ready`. Returns when the
+-- liveness of a waiter of another process ends that it came upon, and whether it let such a one in.
+-- O(let in).
+local function let_in(o, own, ready, tell)
+  local room, first, soon, others = o.lim - o.used - o.room, true, NEVER, false
+  if room <= 0 or o.n <= o.due then return soon, others end
+  local before = o.due
+  each_waiter(o, function(w)
+    if w.weight <= o.lim then
+      local fits = w.weight <= room and (tells > 0 or first)
+      if w.process ~= own and (fits or w.weight > room) then soon = math.min(soon, w.till) end
+      if not fits then return true end
+      room, tells, first = room - w.weight, tells - 1, false
+      if w.process == own then
+        ready[#ready + 1] = w.ticket
+      else
+        others = true
+        if tell then push(o, w.process, w.ticket) end
+      end
+      o.due, o.room = o.due + 1, o.room + w.weight
+    end
+    if not o.mutex then o.up, o.relet = w.number, true end
+    return room <= 0
+  end, o.up)
+  if o.mutex then
+    o.due, o.room = 0, 0
+  elseif o.due > before then
+    o.told = o.due
+  end
+  return soon, others
+end

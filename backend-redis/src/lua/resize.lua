@@ -3,13 +3,14 @@
 --
 -- ARGV     for each entry: limit
 -- Returns  {} for each entry
--- Complexity  O(1); O(Q) where a waiter is larger than the limit.
+-- Complexity  O(waiters told), a part of them where they are many.
 -- Retry    sets the same limit.
 
 return run(1, function(o, at)
   if not load(o, '') then return { -2 } end
-  o.lim = tonumber(ARGV[at + 1])
-  o.wake = true
+  local lim = tonumber(ARGV[at + 1])
+  if lim ~= o.lim then let_anew(o) end
+  o.lim, o.wake = lim, true
   put(o, 'lim', o.lim)
   -- Without a hold the retention of the limit counts from now.
   o.touch = now

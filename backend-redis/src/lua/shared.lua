@@ -27,9 +27,11 @@
 -- `touch` last time a hold ended, `expires` when the keys expire, `epoch` when the record began,
 -- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `swept`
 -- when the silent waiters of all of Q were last put aside, `out` how many are aside, `join` when a
--- waiter queued last, or holds were many; `h<ticket>` a hold: "expiry granted weight token label",
--- `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone: `1`, or the call
--- that left it; `d<process>` there is a zset of its silent waiters, whose end is `d<process>` in E.
+-- waiter queued last, or holds were many; `let`, not of a mutex, who was let in, see `queue.lua`;
+-- `sweep` how far an unfinished sweep of Q has come; `h<ticket>` a hold: "expiry granted weight
+-- token label", `w<ticket>` a waiter: "process weight lease enqueued number", `x<ticket>` a
+-- tombstone: `1`, or the call that left it; `d<process>` there is a zset of its silent waiters,
+-- whose end is `d<process>` in E.
 --
 -- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones
 -- are written by `int`. E is written before H, so that a foreign type stops the step before it has
@@ -67,6 +69,10 @@ end
 -- Writes what was put into H.
 local function write(o)
   local set = o.set
+  if o.relet then
+    put(o, 'let', string.format('%d %d %d %d %d %d', o.up, o.room, o.due, o.told, o.over, o.most))
+    o.relet = false
+  end
   if not o.behind then put(o, 'at', NOW) end
   for i = 1, #set, 2000 do call('HSET', o.h, unpack(set, i, math.min(i + 1999, #set))) end
   o.set = {}
@@ -168,7 +174,8 @@ end
 
 local function read(o, ticket)
   return redis.pcall('HMGET', o.h, 'lim', 'at', 'used', 'n', 'next', 'touch', 'expires', 'big',
-                     'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join', 'out', 'd' .. PROCESS, 'el', 'wl')
+                     'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join', 'out', 'd' .. PROCESS, 'el', 'wl',
+                     'let')
 end
 
 -- After the clock went back: nothing in E lasts longer from now than it could when it was noted. A
@@ -204,6 +211,29 @@ local function set_back(o)
   if o.expires_at > now + longest + 2 * STATE then o.anew, o.stay = true, o.stay + longest end
 end
 
+-- Reads who was let in: nobody where nobody waits.
+local function recall_let_in(o, text)
+  local up, room, due, told, over, most =
+    string.match(o.n > 0 and text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  o.up, o.room, o.due = tonumber(up) or 0, tonumber(room) or 0, tonumber(due) or 0
+  o.told, o.over, o.most = tonumber(told) or 0, tonumber(over) or 0, tonumber(most) or 0
+  o.had = text
+end
+
+-- Takes a waiter that leaves Q out of those who were let in; returns whether it was one.
+local function come(o, number, weight)
+  if number > o.up or weight > o.lim then return false end
+  o.room, o.due, o.relet = o.room - weight, o.due - 1, true
+  return true
+end
+
+-- Nobody counts as let in any more: the next look begins at the first in the queue.
+local function let_anew(o)
+  if o.mutex then return end
+  o.up, o.room, o.due, o.told, o.over, o.most = 0, 0, 0, 0, 0, 0
+  o.relet, o.wake = true, true
+end
+
 -- Reads the record and its fields of one ticket. Afterwards every recorded hold is unexpired.
 -- Returns false if more has expired than one call removes, or more has to be set back or changed:
 -- then the step answers {-2}.
@@ -227,6 +257,7 @@ local function load(o, ticket)
   o.join = tonumber(r[12]) or 0
   o.out, o.aside = tonumber(r[13]) or 0, r[14]
   o.el, o.wl = tonumber(r[15]) or 0, tonumber(r[16]) or 0
+  recall_let_in(o, r[17])
   if o.v then recall(o) end
   if o.at > now + BACK then set_back(o) end
   if o.next <= now then reap(o) end
@@ -236,17 +267,18 @@ end
 -- Reads the fields that matter only to tickets that join the queue or stay in it.
 local function more(o)
   if o.seq then return end
-  local r = call('HMGET', o.h, 'seq', 'swept', 'epoch')
+  local r = call('HMGET', o.h, 'seq', 'swept', 'epoch', 'sweep')
   o.seq = tonumber(r[1]) or 0
   o.swept = tonumber(r[2]) or 0
   o.epoch = tonumber(r[3]) or 0
+  o.sweep = tonumber(r[4]) or 0
 end
 
 -- Writes what the step has put. The keys outlive the last use and the longest lease by the
 -- retention. Their expiry is set anew only when an eighth of the retention is over. The member `!`
 -- keeps E, which is often empty, and so its expiry.
 local function save(o)
-  if not o.set[1] and not o.keep then return end
+  if not o.set[1] and not o.keep and not o.relet then return end
   local need = now + o.lease + o.stay
   if o.expires_at < need or o.anew then
     o.anew = false
@@ -259,7 +291,7 @@ local function save(o)
     call('PEXPIREAT', o.h, at)
     call('PEXPIREAT', o.e, at)
     if o.n > 0 then call('PEXPIREAT', o.q, at) end
-  elseif o.set[1] then
+  elseif o.set[1] or o.relet then
     write(o)
     if o.first then call('PEXPIREAT', o.q, int(math.ceil(o.expires_at / 1000))) end
   end
@@ -287,7 +319,7 @@ local function extend(o, lease)
   o.lease = math.max(o.lease, lease)
   put(o, 'h' .. o.ticket, expire(o, o.ticket, now + lease) .. rest)
   -- It may become a string again.
-  o.wake = o.wake or o.mutex or o.semaphore
+  o.tidy = o.mutex or o.semaphore
   return tonumber(weight), tonumber(token)
 end
 
@@ -320,6 +352,8 @@ local function leave(o)
   if call('ZREM', o.q, o.ticket) == 1 then
     o.n = o.n - 1
     put(o, 'n', o.n)
+    local weight, number = string.match(o.place, '^%x+ (%d+) .* (%d+)$')
+    if number and o.lim then come(o, tonumber(number), tonumber(weight)) end
   elseif redis.pcall('ZREM', aside_of(o, string.match(o.place, '^%x+')), o.ticket) == 1 then
     o.out = o.out - 1
     put(o, 'out', o.out)

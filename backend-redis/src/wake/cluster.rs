@@ -33,8 +33,8 @@ struct Idle {
     connection: Connection,
 }
 
-/// The end of a pop: its stripe, the hint, and the connection unless it broke.
-type Popped = (usize, Option<Ticket>, Option<Idle>);
+/// The end of a pop: its stripe, the hints, and the connection unless it broke.
+type Popped = (usize, Vec<Ticket>, Option<Idle>);
 
 /// The pops under way. They outlive the call that began them, so that a hint for one stripe does
 /// not end the other pops.
@@ -83,23 +83,23 @@ impl ClusterWake {
         }
     }
 
-    /// Returns the next hint, if one comes in time. A stripe whose node is away does not hold up
+    /// Returns the next hints, if some come in time. A stripe whose node is away does not hold up
     /// the hints of the others.
-    pub(super) async fn next(&self) -> Option<Ticket> {
+    pub(super) async fn next(&self) -> Vec<Ticket> {
         let mut pops = self.pops.lock().await;
         let mut over = std::pin::pin!(sleep(POP_TIMEOUT));
         loop {
             pops.block(&self.shared, &self.watched());
             tokio::select! {
-                Some((stripe, ticket, connection)) = pops.under_way.next() => {
+                Some((stripe, tickets, connection)) = pops.under_way.next() => {
                     pops.blocked[stripe] = false;
                     pops.idle[stripe] = connection;
-                    if ticket.is_some() {
-                        return ticket;
+                    if !tickets.is_empty() {
+                        return tickets;
                     }
                 }
                 () = self.more.notified() => {}
-                () = &mut over => return None,
+                () = &mut over => return Vec::new(),
             }
         }
     }
@@ -135,7 +135,7 @@ impl Shared {
         let (owner, version) = self.topology.owner(stripe);
         let failed = match owner {
             Some(owner) => match self.pop(stripe, owner, idle).await {
-                Ok((ticket, idle)) => return (stripe, ticket, idle),
+                Ok((tickets, idle)) => return (stripe, tickets, idle),
                 Err(error) => error,
             },
             None => Error::new(ErrorKind::Unavailable, "no node of the cluster has the slot"),
@@ -149,7 +149,7 @@ impl Shared {
         sleep(RETRY_INTERVAL).await;
         // The table may still be the old one: after the next failure it is read again.
         let _ = timeout_at(now() + self.timeout, self.topology.read(version, &|_| None)).await;
-        (stripe, None, None)
+        (stripe, Vec::new(), None)
     }
 
     async fn pop(
@@ -157,7 +157,7 @@ impl Shared {
         stripe: usize,
         owner: Address,
         idle: Option<Idle>,
-    ) -> Result<(Option<Ticket>, Option<Idle>)> {
+    ) -> Result<(Vec<Ticket>, Option<Idle>)> {
         let usable = idle.filter(|idle| idle.node == owner && idle.connection.is_running());
         let mut idle = match usable {
             Some(idle) => idle,
@@ -168,13 +168,13 @@ impl Shared {
         };
         let command = pop(&[&self.boxes[stripe]]);
         match popped(&mut idle.connection, &command, self.timeout).await? {
-            Ok(hint) => Ok((hint.map(|hint| hint.ticket), Some(idle))),
+            Ok(hint) => Ok((hint.map_or_else(Vec::new, |hint| hint.tickets), Some(idle))),
             Err(failed) if failed.kind() == RedisKind::Server(ServerErrorKind::Moved) => {
                 let to = failed.redirect_node().and_then(|(node, _)| Address::parse(node, &idle.node));
                 self.topology.moved(stripe, to.ok_or_else(error::unexpected)?);
                 // Two nodes that do not agree yet redirect to each other.
                 sleep(RETRY_INTERVAL / 10).await;
-                Ok((None, None))
+                Ok((Vec::new(), None))
             }
             Err(failed) => Err(error::certain(error::of_node(failed))),
         }

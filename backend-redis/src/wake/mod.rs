@@ -19,6 +19,8 @@ pub(crate) use self::server::{Inbox, ServerWake};
 use crate::connection::Connection;
 use crate::keys::Keyspace;
 
+/// Number of digits of a ticket in an element of a mailbox, which begin where those before it end.
+const TICKET_DIGITS: usize = 32;
 /// Timeout of a blocking pop.
 const POP_TIMEOUT: Duration = Duration::from_millis(1500);
 
@@ -71,15 +73,15 @@ impl WakeSource for RedisWake {
                 Ok(Vec::new())
             }
             Source::One(server, inbox) => server.next(inbox).await,
-            Source::Cluster(cluster) => Ok(cluster.next().await.into_iter().collect()),
+            Source::Cluster(cluster) => Ok(cluster.next().await),
         }
     }
 }
 
-/// A ticket, and the mailbox that it was in.
+/// Tickets that were told together, and the mailbox that they were in.
 struct Hint {
     key: String,
-    ticket: Ticket,
+    tickets: Vec<Ticket>,
 }
 
 /// Returns the command that waits for an element in any of these lists.
@@ -100,15 +102,17 @@ async fn popped(
     Ok(answer.map_err(late)?.map(|answer| hint(&answer)))
 }
 
-/// Returns the hint in an answer. An element that is no ticket was not pushed by a step, and is
-/// ignored.
+/// Returns the hint in an answer. An element that is not of tickets was not pushed by a step, and
+/// is ignored.
 fn hint(answer: &Value) -> Option<Hint> {
     let Value::Array(parts) = answer else { return None };
     let text = |part: usize| match parts.get(part)? {
         Value::BulkString(text) => std::str::from_utf8(text).ok(),
         _ => None,
     };
-    Some(Hint { key: text(0)?.to_owned(), ticket: text(1)?.parse().ok()? })
+    let ticket = |digits| std::str::from_utf8(digits).ok()?.parse().ok();
+    let tickets = text(1)?.as_bytes().chunks(TICKET_DIGITS).map(ticket).collect::<Option<Vec<_>>>()?;
+    (!tickets.is_empty()).then_some(Hint { key: text(0)?.to_owned(), tickets })
 }
 
 impl fmt::Debug for RedisWake {
@@ -126,16 +130,23 @@ impl fmt::Debug for RedisWake {
 mod tests {
     use super::*;
 
-    fn popped(element: &[u8]) -> Option<Ticket> {
+    fn popped(element: &[u8]) -> Option<Vec<Ticket>> {
         let parts = [&b"box"[..], element].map(|part| Value::BulkString(part.to_vec()));
-        hint(&Value::Array(parts.to_vec())).map(|hint| hint.ticket)
+        hint(&Value::Array(parts.to_vec())).map(|hint| hint.tickets)
+    }
+
+    #[test]
+    fn c14_tickets_that_are_told_together_are_one_element() {
+        let tickets = vec![Ticket::random(), Ticket::random(), Ticket::random()];
+        let element: String = tickets.iter().map(Ticket::to_string).collect();
+        assert_eq!(popped(element.as_bytes()), Some(tickets));
     }
 
     #[test]
     fn c14_forged_hints_are_ignored() {
         let ticket = Ticket::random();
-        assert_eq!(popped(ticket.to_string().as_bytes()), Some(ticket));
-        for forged in [&b""[..], b"hello", b"\xff\xfe", &[b'0'; 33]] {
+        assert_eq!(popped(ticket.to_string().as_bytes()), Some(vec![ticket]));
+        for forged in [&b""[..], b"hello", b"\xff\xfe", &[b'0'; 33], "ä".repeat(32).as_bytes()] {
             assert_eq!(popped(forged), None);
         }
         assert!(hint(&Value::Nil).is_none());

@@ -95,15 +95,15 @@ impl ServerWake {
             let Some(mut connection) = own.hints.lead(&self.connection).await else {
                 return Ok(own.hints.take());
             };
-            let Some(Hint { key, ticket }) = self.pop(own, &mut connection).await? else {
+            let Some(Hint { key, tickets }) = self.pop(own, &mut connection).await? else {
                 return Ok(Vec::new());
             };
             if key.starts_with(&own.prefix) {
-                return Ok(vec![ticket]);
+                return Ok(tickets);
             }
             let all: Vec<_> = self.inboxes().all.iter().filter_map(Weak::upgrade).collect();
             let to = all.iter().filter(|inbox| key.starts_with(&inbox.prefix));
-            to.for_each(|inbox| inbox.hints.put(vec![ticket]));
+            to.for_each(|inbox| inbox.hints.put(tickets.clone()));
         }
     }
 

@@ -7,6 +7,7 @@ use stanchion_bench::bench::Bench;
 use stanchion_bench::figure::Column;
 use stanchion_bench::load::crowd::Crowd;
 use stanchion_bench::load::growth::{self, Slice};
+use stanchion_bench::load::herd;
 use stanchion_core::{MutexMode, MutexOptions};
 
 use crate::fixture::PostgresFixture;
@@ -41,4 +42,12 @@ pub(crate) fn queue(bench: &mut Bench) -> Result<(), Failure> {
         });
         Ok(measured)
     })
+}
+
+/// Measures how long it takes until many that one step lets in are in.
+pub(crate) fn herds(bench: &mut Bench) -> Result<(), Failure> {
+    let fixture = PostgresFixture::new()?;
+    let requests = async || Ok(fixture.done().await?.statements);
+    let open = || fixture.store(MutexMode::Lease);
+    herd::herds(bench, ", in lease mode", [0.5, 2.0, 4.0], 5, &fixture.runtime, open, requests)
 }

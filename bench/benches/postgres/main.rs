@@ -45,5 +45,6 @@ fn main() -> Result<ExitCode, Failure> {
     idle::leases(&mut bench)?;
     growth::beside(&mut bench)?;
     growth::queue(&mut bench)?;
+    growth::herds(&mut bench)?;
     bench.finish()
 }

@@ -7,6 +7,7 @@ use stanchion_bench::bench::Bench;
 use stanchion_bench::figure::Column;
 use stanchion_bench::load::crowd::Crowd;
 use stanchion_bench::load::growth::{self, Slice};
+use stanchion_bench::load::herd;
 use stanchion_core::spi::{Acquire, Ending, Object, ParameterCheck, Purpose, Release, StepsExt};
 use stanchion_core::{Kind, MutexOptions, Name, Ticket, Ttl};
 use stanchion_redis::RedisBuilder;
@@ -61,6 +62,13 @@ pub(crate) fn behind_the_dead(bench: &mut Bench) -> Result<(), Failure> {
         });
         Ok(measured)
     })
+}
+
+/// Measures how long it takes until many that one step lets in are in.
+pub(crate) fn herds(bench: &mut Bench) -> Result<(), Failure> {
+    let fixture = RedisFixture::new()?;
+    let requests = async || Ok(fixture.done(OUR_WIRE).await?.commands);
+    herd::herds(bench, "", [0.25, 1.0, 1.5], 5, &fixture.runtime, || fixture.store(), requests)
 }
 
 /// Puts waiters into the queue of the mutex, of a process that is not heard any more.

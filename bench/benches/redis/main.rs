@@ -46,6 +46,7 @@ fn main() -> Result<ExitCode, Failure> {
     growth::beside(&mut bench)?;
     growth::queue(&mut bench)?;
     growth::behind_the_dead(&mut bench)?;
+    growth::herds(&mut bench)?;
     names::used_once(&mut bench)?;
     cluster::silent_node(&mut bench)?;
     bench.finish()

@@ -5,6 +5,7 @@ pub mod crowd;
 mod decisions;
 pub mod growth;
 mod hand_off;
+pub mod herd;
 pub mod idle;
 mod items;
 mod pace;

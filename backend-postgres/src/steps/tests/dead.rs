@@ -24,8 +24,8 @@ BEGIN
     INSERT INTO stanchion.grace VALUES ($N, 0) ON CONFLICT (namespace) DO UPDATE SET started = 0;
     -- The holder goes.
     o.used := 0;
-    SELECT f.line, f.gone INTO line, gone FROM stanchion.front(o, at, me, 1) f;
-    SELECT g.ready INTO ready FROM stanchion.next_grants(o, at, me, me, false) g;
+    SELECT f.line, f.gone INTO line, gone FROM stanchion.front(o, at, me, 1, 0) f;
+    SELECT g.ready INTO ready FROM stanchion.let_in(o, at, me, me, true, false) g;
     SELECT s.process INTO first FROM stanchion.session_first($N, o.id, me, NULL) s;
     PERFORM set_config('t.found', (
         line = ARRAY[o.arrival] AND first = me

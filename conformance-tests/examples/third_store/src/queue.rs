@@ -40,12 +40,14 @@ impl Record {
         });
     }
 
-    /// Returns whether no live waiter is in front of a ticket. All waiters are in front of a ticket
-    /// that has not joined. A waiter that asks for more than the limit can never be granted, and is
-    /// passed over.
-    pub(crate) fn is_first(&self, ticket: Ticket, limit: u32, at: &Moment<'_>) -> bool {
-        let mut in_front = self.queue.iter().take_while(|waiter| waiter.ticket != ticket);
-        !in_front.any(|waiter| waiter.weight <= limit && at.is_live(waiter.process))
+    /// Returns whether a ticket can come in beside all who hold and all live waiters in front of it,
+    /// who may come in any order. All waiters are in front of a ticket that has not joined. A waiter
+    /// that asks for more than the limit can never be granted, and is passed over.
+    pub(crate) fn fits(&self, ticket: Ticket, weight: u32, limit: u32, at: &Moment<'_>) -> bool {
+        let in_front = self.queue.iter().take_while(|waiter| waiter.ticket != ticket);
+        let live = in_front.filter(|waiter| waiter.weight <= limit && at.is_live(waiter.process));
+        let wanted = live.map(|waiter| u64::from(waiter.weight)).sum::<u64>() + u64::from(weight);
+        self.used() + wanted <= u64::from(limit)
     }
 
     /// Returns the waiters to wake: the live waiters that fit together, up to the first one that

@@ -118,7 +118,7 @@ impl Record {
             self.leave(ask.ticket);
             return Ok(Acquired::TooLarge { limit });
         }
-        if self.used() + u64::from(ask.weight) <= u64::from(limit) && self.is_first(ask.ticket, limit, at) {
+        if self.fits(ask.ticket, ask.weight, limit, at) {
             let token = self.grant(ask, at)?;
             self.limit = Some(limit);
             return Ok(Acquired::Granted { token, limit, epoch: 0 });

@@ -64,6 +64,7 @@ macro_rules! for_each_permit_step_case {
             { queue } [
                 c14_a_release_pushes_to_the_next_waiters_process,
                 c14_without_any_hint_a_poll_tells_whose_turn_it_is,
+                c14_c16_all_who_fit_together_come_in_any_order,
                 c14_expiry_found_by_a_poll_wakes_the_others,
                 c16_first_come_first_served_across_processes,
                 c16_within_a_batch_nobody_overtakes_who_joined_earlier,

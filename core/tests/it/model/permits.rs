@@ -74,8 +74,10 @@ impl Model {
             };
         }
         let place = record.queue.iter().position(|(ticket, _)| *ticket == ask.ticket);
-        let first = place.map_or(record.queue.is_empty(), |place| place == 0);
-        if first && u64::from(record.used()) + u64::from(ask.weight) <= u64::from(limit) {
+        // All in front may come in any order.
+        let in_front = &record.queue[..place.unwrap_or(record.queue.len())];
+        let wanted = in_front.iter().map(|(_, weight)| weight).sum::<u32>() + ask.weight;
+        if u64::from(record.used()) + u64::from(wanted) <= u64::from(limit) {
             let token = self.token.fetch_add(1, SeqCst) + 1;
             record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
             if ask.object.kind == Kind::WaitGroup {
