@@ -38,7 +38,7 @@ pub(crate) struct Containment {
     availability: Availability,
     /// Shared with the other engines of the store.
     pub(crate) outages: Arc<Outages>,
-    pub(crate) part_sizes: PartSizes,
+    pub(crate) part_sizes: Arc<PartSizes>,
     requests: AtomicU64,
 }
 
@@ -50,7 +50,7 @@ impl Containment {
             noted: Notify::new(),
             availability: Availability::new(Arc::clone(&outages), shares_servers),
             outages,
-            part_sizes: PartSizes::default(),
+            part_sizes: Arc::default(),
             requests: AtomicU64::new(0),
         }
     }
@@ -124,8 +124,15 @@ impl Containment {
         let at = now();
         let meter = StoreMeter { store: self.outages.store };
         let failed = answers.first().and_then(outage).filter(|_| answers.iter().all(|a| outage(a).is_some()));
-        if failed.is_some() && at >= batch.end {
-            self.part_sizes.outlasted(batch.lane, batch.count, at);
+        match failed {
+            Some(_) if at >= batch.end => {
+                self.part_sizes.outlasted(batch.lane, batch.count, batch.sent, at);
+            }
+            Some(_) => {}
+            None => {
+                let limit = batch.end - batch.sent;
+                self.part_sizes.answered(batch.lane, batch.count, batch.sent, limit, at);
+            }
         }
         let silent = failed.filter(|_| !answers.iter().filter_map(outage).any(Error::is_answer));
         meter.requested(batch.kind.as_str(), silent.is_none(), at - batch.sent);

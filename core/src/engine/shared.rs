@@ -109,7 +109,7 @@ impl Shared {
         Self {
             capabilities,
             namespace,
-            batcher: Batcher::new(Arc::clone(&steps)),
+            batcher: Batcher::new(Arc::clone(&steps), Arc::clone(&containment.part_sizes)),
             limits: Limiting::default(),
             outbox: Outbox::new(Arc::clone(&steps)),
             steps,

@@ -19,6 +19,7 @@ pub enum Stuck {
     Poll,
     Look,
     Wake,
+    Decide,
 }
 
 /// What happens to calls of steps, counted from 1 over all of them.
@@ -48,6 +49,8 @@ pub struct Faults {
     pub stuck: Mutex<Option<(Stuck, usize)>>,
     /// A request with an entry of that name is not answered.
     pub locked: Mutex<Option<&'static str>>,
+    /// Each entry of a request to decide takes so many milliseconds.
+    pub entry_ms: AtomicU64,
     /// It takes for ever.
     pub for_ever: AtomicBool,
     /// That step panics.

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use stanchion_core::limiter::{Bucket, ExactQuota};
 use stanchion_core::spi::{
     Answers, Decide, LimitAsk, Limited, Object, ParameterCheck, Refund, RequestId, refused,
 };
 use stanchion_core::{Error, ErrorKind, OnMismatch, Result, Ticket};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::Model;
 use super::faults::Stuck;
@@ -139,6 +140,13 @@ fn aged(mut answer: Limited, elapsed: u64) -> Limited {
 
 impl Model {
     pub(super) async fn decide(&self, calls: &[Decide]) -> Answers<Limited> {
+        if let Err(error) = self.faults.pass(Stuck::Decide, calls.iter().map(|call| &call.object)).await {
+            return refused(calls.len(), &error);
+        }
+        let entry = Duration::from_millis(self.faults.entry_ms.load(SeqCst));
+        if !entry.is_zero() {
+            sleep(entry * u32::try_from(calls.len()).unwrap()).await;
+        }
         let flight = calls[0].id;
         self.limits.flights.lock().unwrap().push((flight, calls.to_vec()));
         let decided = self.step(|_| {

@@ -10,6 +10,7 @@ use super::queue::{Admission, RequestQueue, SendSlot, Timed};
 use super::until_known;
 use crate::clock::{Instant, now, timeout_at};
 use crate::engine::contained::{REQUEST_GRACE, unanswered};
+use crate::engine::part_sizes::PartSizes;
 use crate::spi::{Ask, Lane, Request, RequestId, RequestKind, Response, Steps, short};
 use crate::{Error, ErrorKind, Result};
 
@@ -24,6 +25,7 @@ type QueueKey = (Id, Lane, Option<RequestKind>);
 #[derive(Debug)]
 pub(crate) struct Batcher {
     steps: Arc<dyn Steps>,
+    part_sizes: Arc<PartSizes>,
     queues: Mutex<Queues>,
 }
 
@@ -57,8 +59,8 @@ impl fmt::Debug for Queues {
 }
 
 impl Batcher {
-    pub(crate) fn new(steps: Arc<dyn Steps>) -> Self {
-        Self { steps, queues: Mutex::default() }
+    pub(crate) fn new(steps: Arc<dyn Steps>, part_sizes: Arc<PartSizes>) -> Self {
+        Self { steps, part_sizes, queues: Mutex::default() }
     }
 
     /// Sends a request, alone or with others, and waits for its answer until `end`.
@@ -141,7 +143,8 @@ impl Batcher {
             queues.drop_idle();
         }
         let last = in_turn.and_then(|_| queues.spare.pop());
-        let queue = Arc::new(RequestQueue::new(runtime, Arc::clone(&self.steps), in_turn.is_some(), last));
+        let most = (in_turn.is_some()).then(|| (Arc::clone(&self.part_sizes), key.1));
+        let queue = Arc::new(RequestQueue::new(runtime, Arc::clone(&self.steps), most, last));
         queues.used.push((key, Arc::clone(&queue)));
         Ok(queue)
     }
@@ -205,7 +208,7 @@ mod tests {
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a test owns its runtime")]
     async fn c27_the_sequences_that_a_store_hears_of_are_bounded() {
-        let batcher = Batcher::new(Arc::new(Named));
+        let batcher = Batcher::new(Arc::new(Named), Arc::default());
         let mut last = HashMap::new();
         for name in (0..1_000).chain(0..1_000) {
             let answer = batcher.ask(decision(name), now() + Duration::from_secs(60)).await.unwrap();
@@ -219,7 +222,9 @@ mod tests {
     #[test]
     fn a_queue_that_was_dropped_while_a_caller_had_it_shares_no_id_with_the_next() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let queue = |last| Arc::new(RequestQueue::new(runtime.handle().clone(), Arc::new(Named), true, last));
+        let in_turn = || Some((Arc::default(), Lane { server: 0, queue: 0 }));
+        let queue =
+            |last| Arc::new(RequestQueue::new(runtime.handle().clone(), Arc::new(Named), in_turn(), last));
         let id_of = |queue: &Arc<RequestQueue>| match queue.admit(decision(0).into()) {
             Admission::Alone(request, send_slot) => {
                 assert!(queue.retire().is_none(), "it is in use");

@@ -12,8 +12,9 @@ use tokio::time::Instant;
 
 use super::until_known;
 use crate::clock::now;
+use crate::engine::part_sizes::PartSizes;
 use crate::runtime::contain_wake;
-use crate::spi::{ProbeItems, Request, RequestId, Response, Steps, short};
+use crate::spi::{Answers, Lane, ProbeItems, Request, RequestId, Response, Steps, short};
 use crate::{Result, Ticket};
 
 /// An answer, and the times between which the store gave it.
@@ -35,9 +36,10 @@ pub(super) const STALE: Duration = Duration::from_millis(25);
 pub(super) struct RequestQueue {
     runtime: Handle,
     steps: Arc<dyn Steps>,
-    /// One batch leaves after the other, however long each takes: only a request that its own
-    /// caller polls can be overtaken.
-    in_turn: bool,
+    /// Of requests whose batches are in turn: how many entries a batch of that lane has at most. One
+    /// batch leaves after the other, however long each takes: only a request that its own caller
+    /// polls can be overtaken.
+    in_turn: Option<(Arc<PartSizes>, Lane)>,
     state: Mutex<State>,
 }
 
@@ -79,7 +81,7 @@ impl RequestQueue {
     pub(super) fn new(
         runtime: Handle,
         steps: Arc<dyn Steps>,
-        in_turn: bool,
+        in_turn: Option<(Arc<PartSizes>, Lane)>,
         last_id: Option<RequestId>,
     ) -> Self {
         Self { runtime, steps, in_turn, state: Mutex::new(State { last_id, ..State::default() }) }
@@ -104,7 +106,7 @@ impl RequestQueue {
         });
         let send_slot = match send_slot {
             Some(send_slot) if !state.crowded => {
-                if self.in_turn {
+                if self.in_turn.is_some() {
                     request.set_id(state.next_id());
                 }
                 return Admission::Alone(request, send_slot);
@@ -115,7 +117,7 @@ impl RequestQueue {
         let number = state.count;
         let (answer, answered) = oneshot::channel();
         state.queue.push_back(Queued { number, request, answer });
-        let stale = state.stale_at(self.in_turn);
+        let stale = state.stale_at(self.in_turn.is_some());
         drop(state);
         if let Some(send_slot) = send_slot {
             send_slot.spawn(Start::Gathering);
@@ -126,7 +128,7 @@ impl RequestQueue {
     /// Starts the next batch although one is under way, if that one is stale.
     pub(super) fn overtake(self: &Arc<Self>) {
         let mut state = self.state();
-        let stale = state.stale_at(self.in_turn).is_some_and(|stale| now() >= stale);
+        let stale = state.stale_at(self.in_turn.is_some()).is_some_and(|stale| now() >= stale);
         if stale && !state.queue.is_empty() {
             let send_slot = state.start(self, false);
             drop(state);
@@ -218,24 +220,24 @@ impl BatchTask {
                 tokio::task::yield_now().await;
             }
             start = Start::Gathering;
-            let Some((mut batch, callers)) = self.next() else { return };
-            let waits = |index: usize| callers.get(index).is_some_and(|caller| !caller.is_closed());
-            let (steps, sent) = (&*self.queue.steps, now());
-            let end = sent + Request::time_limit_of(&batch, steps.request_timeout());
-            let answers = until_known::send(steps, &mut batch, end, None, &waits).await;
-            let (mut answers, received) = (answers.into_iter(), now());
-            for caller in callers {
-                let answer = answers.next().unwrap_or_else(|| Err(short()));
-                let answer = answer.map(|answer| Timed { answer, sent, received });
-                // A caller that has gone needs no answer.
-                contain_wake(|| drop(caller.send(answer)));
+            let Some(batch) = self.next() else { return };
+            let steps = &*self.queue.steps;
+            let end = batch.sent + Request::time_limit_of(&batch.requests, steps.request_timeout());
+            let answers = steps.send(&batch.requests, end).await;
+            if batch.is_in_doubt(&answers) {
+                // The others leave meanwhile: in another sequence, since the store keeps the last
+                // answer of each.
+                let id = self.queue.state().last_id.take();
+                self.queue.runtime.spawn(batch.retry(Arc::clone(&self.queue), id, answers));
+            } else {
+                batch.deliver(answers);
             }
         }
     }
 
     /// Takes the requests of the next batch, and their callers, if this task may still send. If
     /// none is queued, the task ends.
-    fn next(&self) -> Option<(Vec<Request>, Vec<oneshot::Sender<Answer>>)> {
+    fn next(&self) -> Option<Batch> {
         let mut state = self.queue.state();
         if !state.is_under_way(self.number) {
             return None;
@@ -245,18 +247,60 @@ impl BatchTask {
             return None;
         }
         state.under_way = Some(UnderWay { number: self.number, since: now(), alone: false });
-        let count = fitting(&state.queue, self.queue.steps.maximum_positions());
+        let most = self.queue.in_turn.as_ref().map_or(usize::MAX, |(sizes, lane)| sizes.most(*lane, now()));
+        let count = fitting(&state.queue, self.queue.steps.maximum_positions()).min(most);
         state.crowded = count > 1;
-        let id = self.queue.in_turn.then(|| state.next_id());
-        let (mut batch, mut callers) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let id = self.queue.in_turn.as_ref().map(|_| state.next_id());
+        let (mut requests, mut callers) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for Queued { mut request, answer, .. } in state.queue.drain(..count) {
             if let Some(id) = id {
                 request.set_id(id);
             }
-            batch.push(request);
+            requests.push(request);
             callers.push(answer);
         }
-        Some((batch, callers))
+        Some(Batch { requests, callers, sent: now() })
+    }
+}
+
+/// Requests that leave together, and their callers.
+struct Batch {
+    requests: Vec<Request>,
+    callers: Vec<oneshot::Sender<Answer>>,
+    sent: Instant,
+}
+
+impl Batch {
+    fn waits(callers: &[oneshot::Sender<Answer>]) -> impl Fn(usize) -> bool + Sync {
+        |index| callers.get(index).is_some_and(|caller| !caller.is_closed())
+    }
+
+    /// Whether it is to be sent again.
+    fn is_in_doubt(&self, answers: &Answers<Response>) -> bool {
+        until_known::is_in_doubt(&self.requests, answers, &Self::waits(&self.callers))
+    }
+
+    /// Sends it again until its outcome is known, and delivers that. Then its sequence, whose last
+    /// id is `id`, is free.
+    async fn retry(mut self, queue: Arc<RequestQueue>, id: Option<RequestId>, answers: Answers<Response>) {
+        let waits = Self::waits(&self.callers);
+        let answers =
+            until_known::again(&*queue.steps, &mut self.requests, answers, self.sent, None, &waits).await;
+        drop(waits);
+        self.deliver(answers);
+        let mut state = queue.state();
+        state.last_id = state.last_id.or(id);
+    }
+
+    fn deliver(self, answers: Answers<Response>) {
+        let (sent, received) = (self.sent, now());
+        let mut answers = answers.into_iter();
+        for caller in self.callers {
+            let answer = answers.next().unwrap_or_else(|| Err(short()));
+            let answer = answer.map(|answer| Timed { answer, sent, received });
+            // A caller that has gone needs no answer.
+            contain_wake(|| drop(caller.send(answer)));
+        }
     }
 }
 
@@ -310,7 +354,7 @@ impl QueueSlot {
     pub(super) fn stale_at(&self) -> Option<Instant> {
         let state = self.queue.state();
         self.find(&state)?;
-        state.stale_at(self.queue.in_turn)
+        state.stale_at(self.queue.in_turn.is_some())
     }
 
     /// Gives the slot up; `true` if the request was still queued.

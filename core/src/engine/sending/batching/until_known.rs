@@ -25,21 +25,37 @@ pub(super) async fn send(
     waits: &(dyn Fn(usize) -> bool + Sync),
 ) -> Answers<Response> {
     let sent = now();
-    let mut answers = steps.send(batch, end).await;
-    if !batch.first().is_some_and(|request| request.kind().is_in_turn()) {
-        return answers;
-    }
+    let answers = steps.send(batch, end).await;
+    again(steps, batch, answers, sent, give_up, waits).await
+}
+
+/// Whether a batch with these answers is to be sent again.
+pub(super) fn is_in_doubt(
+    batch: &[Request],
+    answers: &Answers<Response>,
+    waits: &(dyn Fn(usize) -> bool + Sync),
+) -> bool {
+    let waited_for = |(index, answer)| in_doubt(answer) && waits(index);
+    batch.first().is_some_and(|request| request.kind().is_in_turn())
+        && answers.iter().enumerate().any(waited_for)
+}
+
+/// Goes on with a batch that was sent at `sent` and answered so.
+pub(super) async fn again(
+    steps: &dyn Steps,
+    batch: &mut [Request],
+    mut answers: Answers<Response>,
+    sent: Instant,
+    give_up: Option<Instant>,
+    waits: &(dyn Fn(usize) -> bool + Sync),
+) -> Answers<Response> {
     let latest = give_up.map_or(sent + ANSWER_TIME, |give_up| give_up.min(sent + ANSWER_TIME));
     let give_up = latest.min(sent + RETRY_TIME);
     let mut pauses = Pauses::new();
-    loop {
-        let waited_for = |(index, answer)| in_doubt(answer) && waits(index);
-        if !answers.iter().enumerate().any(waited_for) {
-            return answers;
-        }
+    while is_in_doubt(batch, &answers, waits) {
         sleep(pauses.next().min(give_up.saturating_duration_since(now()))).await;
         if now() >= give_up {
-            return answers;
+            break;
         }
         let is_open: Vec<bool> = batch
             .iter_mut()
@@ -67,9 +83,10 @@ pub(super) async fn send(
             }
         }
         if is_final {
-            return answers;
+            break;
         }
     }
+    answers
 }
 
 fn in_doubt(answer: &Result<Response>) -> bool {
