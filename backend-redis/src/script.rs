@@ -87,6 +87,19 @@ impl Script {
     }
 }
 
+#[cfg(test)]
+impl Script {
+    /// Returns the script with a count of what it does: at its end it pushes its name, the number of
+    /// commands that it has called, and of the elements that it was given, to a list.
+    fn counted(&self, name: &str, list: &str) -> Self {
+        let text = include_str!("steps/scans/counted.lua")
+            .replace("NAME", name)
+            .replace("LIST", list)
+            .replace("-- SCRIPT", self.text);
+        Self::new(text.leak())
+    }
+}
+
 /// The scripts of a store.
 #[derive(Debug)]
 pub(crate) struct Scripts {
@@ -132,6 +145,24 @@ impl Scripts {
     pub(crate) fn shared() -> Arc<Self> {
         static SCRIPTS: LazyLock<Arc<Scripts>> = LazyLock::new(|| Arc::new(Scripts::new()));
         Arc::clone(&SCRIPTS)
+    }
+
+    /// Makes those that count what they do; see [`Script::counted`].
+    #[cfg(test)]
+    pub(crate) fn counted(list: &str) -> Self {
+        let mut scripts = Self::new();
+        macro_rules! count {
+            ($($script:ident)+) => {
+                $(scripts.$script = scripts.$script.counted(stringify!($script), list);)+
+            };
+        }
+        count!(fast_path fast_renew fast_permits acquire renew release cancel poll keep_places attach);
+        count!(inspect resize force look split limit_decide limit_refund limit_set_quota limit_reset list);
+        #[cfg(feature = "bloom")]
+        {
+            scripts.bloom.probe = scripts.bloom.probe.counted("bloom_probe", list);
+        }
+        scripts
     }
 
     pub(crate) fn new() -> Self {

@@ -17,8 +17,8 @@
 --          "E" a cleared one
 --          "m TERMS" the terms in force, which differ              "l" lost
 --          and "g GENERATION ENDS" before a `t` or `E` if the record is another than before.
--- Complexity  O(bits + pages). New lanes O(1) on average, each of them O(pages of the filter) at
---          worst.
+-- Complexity  O(bits + pages); O(1) for a new lane. The first one after the end of a filter, or
+--          after a clear, O(pages of the filter + answers of the last 60 s).
 -- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first
 --          time. The answer to a request that sets no bit is not kept, and a retry of it runs
 --          again.
@@ -35,18 +35,6 @@ end
 
 local function get(key, bits)
   return call('BITFIELD_RO', key, unpack(GETS, 1, 3 * bits))
-end
-
--- Removes the answers that no retry asks for any more.
-local function sweep(o)
-  local all, old, kept = call('HGETALL', o.h), {}, 0
-  for i = 1, #all, 2 do
-    if string.byte(all[i]) == 97 then
-      if is_due(all[i + 1]) then kept = kept + 1 else old[#old + 1] = all[i] end
-    end
-  end
-  for i = 1, #old, CHUNK do call('HDEL', o.h, unpack(old, i, min(i + CHUNK - 1, #old))) end
-  o.lanes, o.sweep = kept + 1, 2 * kept + 8
 end
 
 -- Marks the items one of whose bits is not set. Returns how many bits of the page were not set.
@@ -173,10 +161,7 @@ return run(0, function(o, at, list)
   for _, group in ipairs(all) do answer(o, group, answers) end
   local text = table.concat(answers, ';')
   if o.noted then
-    if not o.memory then
-      o.lanes = o.lanes + 1
-      if o.lanes > o.sweep then sweep(o) end
-    end
+    if not o.memory then o.cursor = sweep_answers(o.h, o.cursor, is_due) end
     save(o, { lane, text })
   end
   return { 1, text }

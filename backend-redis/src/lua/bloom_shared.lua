@@ -10,11 +10,10 @@
 -- Returns  an array with an array for each filter. The answer for a filter one of whose keys holds
 --          a foreign type is {-1, key, type}; nothing of that filter was changed.
 --
--- H fields: `f` the filter: "generation ends set lanes sweep terms", where `ends` is when all of it
--- expires, in ms, 0 for never, `set` how many bits are set, `lanes` how many fields `a` there are
--- and `sweep` how many there may be before the old ones are removed; terms are "bits hashes
--- capacity rate ttl", the rate as hex of the bits of a double, the time to live in ms, 0 for none,
--- or "-" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a
+-- H fields: `f` the filter: "generation ends set cursor terms", where `ends` is when all of it
+-- expires, in ms, 0 for never, `set` how many bits are set, and `cursor` how far a sweep of the
+-- fields `a` has come; terms are "bits hashes capacity rate ttl", the rate as hex of the bits of a
+-- double, the time to live in ms, 0 for none, or "-" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a
 -- lane, as in the step `bloom_probe`. Answers outlive the filter: H expires 60 s after it, and a
 -- clear leaves them there.
 --
@@ -46,10 +45,9 @@ end
 -- count.
 local function load(o, lane)
   local r = call('HMGET', o.h, 'f', lane)
-  local generation, ends, set, lanes, sweep, terms =
-    string.match(r[1] or '', '^(%x+) (%d+) (%d+) (%d+) (%d+) (.+)$')
+  local generation, ends, set, cursor, terms = string.match(r[1] or '', '^(%x+) (%d+) (%d+) (%d+) (.+)$')
   o.any, o.pages = generation, {}
-  o.set, o.lanes, o.sweep = 0, tonumber(lanes) or 0, tonumber(sweep) or 8
+  o.set, o.cursor = 0, cursor or '0'
   if not generation then return end
   o.written, o.lane, o.memory, ends = r[1], lane, r[2], tonumber(ends)
   if ends > 0 and ends * 1000 <= now then return end
@@ -114,21 +112,19 @@ local function renew(o, fields)
   call('HDEL', o.h, 'a')
   call('HSET', o.h, 'f', o.written)
   call('DEL', o.h)
-  o.lanes, o.memory = 0, false
+  o.cursor, o.memory = '0', false
   for i = 1, #all, 2 do
     if string.byte(all[i]) == 97 and all[i] ~= o.lane and is_due(all[i + 1]) then
       fields[#fields + 1], fields[#fields + 2] = all[i], all[i + 1]
-      o.lanes = o.lanes + 1
     end
   end
-  o.sweep = 2 * o.lanes + 8
 end
 
 -- Writes the record. Before that it deletes what is left of one that ended or was cleared.
 local function save(o, fields)
   if o.any and not o.kept then renew(o, fields) end
   fields[#fields + 1] = 'f'
-  fields[#fields + 1] = string.format('%s %d %d %d %d %s', o.generation, o.ends, o.set, o.lanes, o.sweep, o.terms)
+  fields[#fields + 1] = string.format('%s %d %d %s %s', o.generation, o.ends, o.set, o.cursor, o.terms)
   for first = 1, #fields, CHUNK do call('HSET', o.h, unpack(fields, first, min(first + CHUNK - 1, #fields))) end
   if not o.kept and o.ends > 0 then call('PEXPIREAT', o.h, int(o.ends + ANSWERS / 1000)) end
   o.kept = true

@@ -34,3 +34,15 @@ local function stopped(cause, k, kinds, count)
   return nil, redis.error_reply(string.find(text, '^%u+ ') and text or 'ERR ' .. text)
 end
 
+
+-- Removes answers that no retry asks for any more from a part of a record, which begins at `cursor`.
+-- Returns where the next part begins: one part for each new answer keeps them few. O(1), or
+-- O(fields) of a small record.
+local function sweep_answers(h, cursor, is_due)
+  local page, old = redis.call('HSCAN', h, cursor, 'MATCH', 'a*', 'COUNT', 32), {}
+  for i = 1, #page[2], 2 do
+    if not is_due(page[2][i + 1]) then old[#old + 1] = page[2][i] end
+  end
+  if old[1] then redis.call('HDEL', h, unpack(old)) end
+  return page[1]
+end

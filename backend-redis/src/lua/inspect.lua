@@ -7,16 +7,16 @@
 --          hold, ...}, a hold as in H. With a `next` other than '0' there are more: then a hold
 --          that lasts all through is in one part at least, and others may be. Parts after the first
 --          tell 0 waiters.
--- Complexity  O(MOST), and for the waiters O(min(Q, 1,000)). With few holds there is one part, of
+-- Complexity  O(MOST), and for the waiters O(min(Q, 600)). With few holds there is one part, of
 --          one instant; more are read as
 --          H happens to have them, waiters and tombstones included.
 -- Retry    asks again.
 
 -- Maximum number of members of E for one part; of fields of H that one part looks at, or a few
 -- more.
-local MOST = 1000
+local MOST, FIELDS = 1000, 900
 -- Maximum number of places that one call judges. Those behind them all count.
-local places = 1000
+local places = 600
 
 -- Returns how many of the first places in the queue are lost.
 local function lost_in_queue(o)
@@ -50,7 +50,7 @@ end
 
 -- Adds a part of the holds of many; returns where the next part begins.
 local function some_holds(o, answer, from)
-  local page = call('HSCAN', o.h, from, 'MATCH', 'h*', 'COUNT', MOST)
+  local page = call('HSCAN', o.h, from, 'MATCH', 'h*', 'COUNT', FIELDS)
   local fields, n = page[2], #answer
   for i = 1, #fields, 2 do
     if #fields[i] == 33 then

@@ -17,23 +17,17 @@
 --          "r READY_AT WAIT" reserved   "n" no place within the maximum wait   "c" cancelled before
 --          "m COUNT" the quotas differ   "l COUNT" larger than the burst
 --          and "q AMOUNT PERIOD BURST" before the first group and where the quota was replaced.
--- Complexity  O(groups); for reservations O(log Z) each. New lanes O(1) on average.
+-- Complexity  O(groups); for reservations O(log Z) each; O(1) for a new lane, and for what is due to
+--          be forgotten.
 -- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first
 --          time. The waits in it count from the first decision: the client subtracts `elapsed`.
 
 local WIDTH = 7
 
--- Removes the answers that no retry asks for any more.
-local function sweep(o)
-  local all, old, kept = call('HGETALL', o.h), {}, 0
-  for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 1) == 'a' then
-      local decided = tonumber(string.match(all[i + 1], '^%d+ (%d+)'))
-      if decided and decided >= now - ANSWERS then kept = kept + 1 else old[#old + 1] = all[i] end
-    end
-  end
-  for i = 1, #old, CHUNK do call('HDEL', o.h, unpack(old, i, min(i + CHUNK - 1, #old))) end
-  o.lanes, o.sweep = kept + 1, 2 * kept + 8
+-- Whether a retry may still need an answer.
+local function is_due(answer)
+  local decided = tonumber(string.match(answer, '^%d+ (%d+)'))
+  return decided and decided >= now - ANSWERS
 end
 
 local function take(o, cost, count)
@@ -42,9 +36,9 @@ local function take(o, cost, count)
   local taken = admitted * cost
   if taken > 0 then
     o.t = t - taken
-    if o.live > 0 then charge(o, taken) end
+    if ahead(o) then charge(o, taken) end
   end
-  return string.format('t %d %d %d %d %d %d', count, admitted, cost, t, f, o.live == 0 and 1 or 0)
+  return string.format('t %d %d %d %d %d %d', count, admitted, cost, t, f, ahead(o) and 0 or 1)
 end
 
 -- Returns the content after a debit of `cost`, and the time from which it is not negative and no
@@ -83,7 +77,7 @@ local function reserve(o, ticket, cost, longest)
       mark(o, ticket, ready_at)
       charge(o, cost)
       put(o, ticket, { ready_at, cost, o.taken })
-      o.live, o.latest = o.live + 1, max(o.latest, ready_at)
+      o.latest = max(o.latest, ready_at)
     end
     o.t, o.f = t, f
   end
@@ -144,10 +138,7 @@ return run(function(at) return 3 + ARGV[at + 2] * WIDTH end, function(o, at)
   if tickets[1] then look(o, tickets) end
   local answer = string.format('%d %d %d;', number, now, o.last - now) .. decide(o, at + 3)
   if not o.q and not o.noted then return { 1, answer } end
-  if not o.memory then
-    o.lanes = o.lanes + 1
-    if o.lanes > o.sweep then sweep(o) end
-  end
+  if not o.memory then o.cursor = sweep_answers(o.h, o.cursor, is_due) end
   save(o, { lane, answer })
   return { 1, answer }
 end)

@@ -18,12 +18,10 @@ local function cancel(o, ticket, entry)
     local rounding = ceil((o.q.amount - 1) / o.q.period)
     refund = max(min(cost, max(o.q.burst - rounding, 0)) - behind, 0)
   end
-  o.live = o.live - 1
-  if o.live <= 0 then
-    o.live, o.taken, o.latest = 0, 0, 0
-  elseif entry[1] == o.latest then
+  if entry[1] == o.latest then
     local last = call('ZREVRANGE', o.z, 0, 1, 'WITHSCORES')
-    o.latest = max(tonumber(last[last[1] == ticket and 4 or 2]) or 0, 0)
+    o.latest = tonumber(last[last[1] == ticket and 4 or 2]) or 0
+    if not ahead(o) then o.taken, o.latest = 0, 0 end
   end
   if o.t + refund >= o.q.burst then
     o.t, o.f = o.q.burst, 0
@@ -42,7 +40,8 @@ return run(function() return 1 end, function(o, at)
     save(o)
     return { entry[1] }
   end
-  if entry and o.q then refund = cancel(o, ticket, entry) end
+  -- One whose time has come is as one that is not known.
+  if entry and o.q and entry[1] > o.last then refund = cancel(o, ticket, entry) end
   mark(o, ticket, -(o.last + ANSWERS))
   put(o, ticket, { refund })
   save(o)

@@ -4,18 +4,24 @@
 -- The latest time seen stays, and so do the refunds of the last 60 s.
 --
 -- ARGV     for each limiter: nothing
--- Returns  {}
--- Complexity  O(reservations · log Z).
+-- Returns  {}   {-2} there are more reservations to forget: to be sent again at once
+-- Complexity  O(reservations · log Z), a part of them in one call.
 -- Retry    fills it again.
 
 return run(function() return 0 end, function(o)
   load(o, 'a')
   if not o.q then return {} end
-  fill(o, o.q)
   if o.summary then
     forget(o, '(0', '+inf')
-    recount(o, 0)
+    if budget <= 0 then
+      recount(o)
+      save(o)
+      return { -2 }
+    end
+    o.latest = 0
+    recount(o)
   end
+  fill(o, o.q)
   o.expires_at = 0
   save(o)
   return {}

@@ -10,13 +10,14 @@
 -- Returns  an array with an array for each limiter. The answer for a limiter one of whose keys
 --          holds a foreign type is {-1, key, type}; nothing of that limiter was changed.
 --
--- H fields: `s` the bucket: "amount period burst tokens fraction last expires_at lanes sweep",
--- where `expires_at` is when the keys expire, `lanes` how many fields `a` there are, `sweep` how
--- many there may be before old ones are removed; `r` a summary of R and Z, absent with them: "live
--- taken latest due", where `due` is a lower bound of the next time at which something leaves them;
--- `a<lane>` the last answer to a lane, as in the step `limit_decide`.
--- R fields: a ticket: "ready_at cost mark" while its time is ahead, or "refund" after it was
--- cancelled.
+-- H fields: `s` the bucket: "amount period burst tokens fraction last expires_at cursor", where
+-- `expires_at` is when the keys expire, and `cursor` how far a sweep of the fields `a` has come;
+-- `r` a summary of R and Z, absent with them: "taken latest due", where `latest` is the last time
+-- of all reservations that are ahead, 0 without one, and `due` a lower bound of the next time at
+-- which something leaves R and Z; `a<lane>` the last answer to a lane, as in the step
+-- `limit_decide`.
+-- R fields: a ticket: "ready_at cost mark", or "refund" after it was cancelled. What is no longer
+-- ahead, or is not asked for any more, is forgotten a part at a time.
 -- Z scores: the time of a ticket or, negated, when its refund is forgotten.
 --
 -- The arithmetic is that of `stanchion_core::limiter::Bucket`, function by function, and is
@@ -29,6 +30,8 @@ local MAX, NEVER = 9007199254740991, 9007199254740992
 local ANSWERS, STEP_BACK = 60000000, 60000000
 local KEEP = max(tonumber(ARGV[2]), ANSWERS)
 local CHUNK = 500
+-- Maximum number of tickets that one call forgets.
+local budget = 500
 
 local clock = call('TIME')
 local now = min(clock[1] * 1000000 + clock[2], MAX)
@@ -146,27 +149,26 @@ local function convert(o, q)
   o.q = q
 end
 
--- Removes the tickets with scores in a range from R and Z. Returns how many there were.
+-- Removes tickets with scores in a range from R and Z, as far as the budget goes.
 local function forget(o, from, to)
-  local count = 0
-  repeat
-    local gone = call('ZRANGEBYSCORE', o.z, from, to, 'LIMIT', 0, CHUNK)
-    if gone[1] then
-      call('ZREM', o.z, unpack(gone))
-      call('HDEL', o.r, unpack(gone))
-      count = count + #gone
-    end
-  until #gone < CHUNK
-  return count
+  local gone = budget > 0 and call('ZRANGEBYSCORE', o.z, from, to, 'LIMIT', 0, budget) or {}
+  if not gone[1] then return end
+  budget = budget - #gone
+  call('ZREM', o.z, unpack(gone))
+  call('HDEL', o.r, unpack(gone))
 end
 
--- Notes how many reservations are ahead, and when the next ticket leaves.
-local function recount(o, live)
+-- Whether a reservation is ahead.
+local function ahead(o)
+  return o.latest > o.last
+end
+
+-- Notes when the next ticket leaves.
+local function recount(o)
   local first = call('ZRANGEBYSCORE', o.z, '(0', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local refund = call('ZREVRANGEBYSCORE', o.z, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
   o.due = min(tonumber(first[2]) or NEVER, -(tonumber(refund[2]) or -NEVER))
-  o.live = live
-  if live == 0 then o.taken, o.latest = 0, 0 end
+  if not ahead(o) then o.taken, o.latest = 0, 0 end
   if o.due == NEVER then o.summary, o.dropped = false, true end
   o.noted = true
 end
@@ -186,13 +188,12 @@ end
 local function load(o, memory)
   local r = call('HMGET', o.h, 's', 'r', memory)
   o.memory = r[3]
-  local amount, period, burst, t, f, last, expires_at, lanes, sweep =
-    string.match(r[1] or '', '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  o.last, o.expires_at, o.lanes, o.sweep = now, 0, 0, 8
+  local amount, period, burst, t, f, last, expires_at, cursor =
+    string.match(r[1] or '', '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+)$')
+  o.last, o.expires_at, o.cursor = now, 0, cursor or '0'
   if amount then
     o.q = { amount = tonumber(amount), period = tonumber(period), burst = tonumber(burst) }
     o.t, o.f, o.last, o.expires_at = tonumber(t), tonumber(f), tonumber(last), tonumber(expires_at)
-    o.lanes, o.sweep = tonumber(lanes), tonumber(sweep)
     if now > o.last then
       o.t, o.f = after(o.q, o.t, o.f, now - o.last, o.q.burst)
       o.last = now
@@ -201,16 +202,16 @@ local function load(o, memory)
       r[2] = false
     end
   end
-  o.live, o.taken, o.latest, o.due = 0, 0, 0, NEVER
-  local live, taken, latest, due = string.match(r[2] or '', '^(%d+) (%d+) (%d+) (%d+)$')
-  if live then
+  o.taken, o.latest, o.due = 0, 0, NEVER
+  local taken, latest, due = string.match(r[2] or '', '^(%d+) (%d+) (%d+)$')
+  if taken then
     o.summary = true
-    o.live, o.taken, o.latest, o.due = tonumber(live), tonumber(taken), tonumber(latest), tonumber(due)
+    o.taken, o.latest, o.due = tonumber(taken), tonumber(latest), tonumber(due)
     if o.due <= o.last then
       local at = int(o.last)
-      local ended = forget(o, '(0', at)
+      forget(o, '(0', at)
       forget(o, '-' .. at, '(0')
-      recount(o, max(o.live - ended, 0))
+      recount(o)
     end
   end
 end
@@ -301,13 +302,13 @@ local function save(o, answer)
   local moved = o.expires_at < need
   if moved then o.expires_at = min(need + floor(KEEP / 8), MAX) end
   if o.q then
-    set = { 's', string.format('%d %d %d %d %d %d %d %d %d', o.q.amount, o.q.period, o.q.burst, o.t,
-                               o.f, o.last, o.expires_at, o.lanes, o.sweep) }
+    set = { 's', string.format('%d %d %d %d %d %d %d %s', o.q.amount, o.q.period, o.q.burst, o.t, o.f, o.last,
+                               o.expires_at, o.cursor) }
   end
   local kept = o.due < NEVER
   if o.noted and kept then
     set[#set + 1] = 'r'
-    set[#set + 1] = string.format('%d %d %d %d', o.live, o.taken, o.latest, o.due)
+    set[#set + 1] = string.format('%d %d %d', o.taken, o.latest, o.due)
   end
   for _, part in ipairs(answer or {}) do set[#set + 1] = part end
   if set[1] then call('HSET', o.h, unpack(set)) end

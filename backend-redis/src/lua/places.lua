@@ -9,13 +9,16 @@ end
 -- Waiting processes are heard three times in `LIVENESS`. If none was heard for `UNHEARD`, the
 -- silence is not theirs.
 local LIVENESS, UNHEARD, GRACE = 1000000, 600000, 2000000
+-- Maximum number of processes that one call marks.
+local MARKS = 500
 
 local stripes = {}
 
 -- Reads the liveness of a stripe, once for all of a step. `live` and `grace` are the keys of
 -- `shared.lua`. If no process was heard for `UNHEARD`, the store may have been stalled or
 -- restarted: a grace period begins, during which no process is judged dead. Processes silent for a
--- whole grace period are marked dead, so that they alone cannot start another.
+-- whole grace period are marked dead, so that they do not count as live in the next one: `MARKS` of
+-- them at most, and the others then count as live for that period.
 local function liveness_of(live, grace, now)
   local s = stripes[live]
   if s then return s end
@@ -25,14 +28,15 @@ local function liveness_of(live, grace, now)
   if s.start > now then s.start = 0 end
   local last = tonumber(call('ZREVRANGE', live, 0, 0, 'WITHSCORES')[2]) or 0
   if last > now + LIVENESS then
-    for _, process in ipairs(call('ZRANGEBYSCORE', live, '(' .. int(now), '+inf')) do
+    for _, process in ipairs(call('ZRANGEBYSCORE', live, '(' .. int(now), '+inf', 'LIMIT', 0, MARKS)) do
       call('ZADD', live, int(now), process)
     end
   elseif last > 0 and last < now - UNHEARD and now >= s.start + GRACE then
     if s.start > 0 then
       s.marked = s.start
-      local silent = call('ZRANGEBYSCORE', live, 1, '(' .. int(s.start), 'WITHSCORES')
-      for i = 1, #silent, 2 do call('ZADD', live, '-' .. silent[i + 1], silent[i]) end
+      local silent, marks = call('ZRANGEBYSCORE', live, 1, '(' .. int(s.start), 'WITHSCORES', 'LIMIT', 0, MARKS), {}
+      for i = 1, #silent, 2 do marks[i], marks[i + 1] = '-' .. silent[i + 1], silent[i] end
+      if silent[1] then call('ZADD', live, unpack(marks)) end
     end
     if last >= s.start then
       s.start = now
@@ -46,7 +50,7 @@ end
 -- Returns how many of these places, 500 at most, are lost: their process was silent for the lease
 -- of their request, a second at least, and the silence is not that of the store. The next step that
 -- comes upon them removes them. `h`, `live` and `grace` are keys of `shared.lua`. What cannot be
--- read counts as a place. O(tickets), and sometimes O(processes).
+-- read counts as a place. O(tickets).
 local function lost_places(h, live, grace, tickets, now)
   if not tickets[1] then return 0 end
   local fields, processes, places, lost = {}, {}, {}, 0

@@ -17,7 +17,7 @@ local BOX_MS, BOX_LENGTH = 10000, 10000
 local moves = 500
 -- Maximum number of waiters that one call looks at, and of those that it lets in; each object lets
 -- one in at least.
-local looks, tells = 500, 250
+local looks, tells = 400, 250
 
 -- Marks the asking process as live, and keeps the mark as long as its waiters keep their places.
 local function mark_live(o, lease)

@@ -141,7 +141,7 @@ fn of_permits(mut listed: Listed, figures: &str) -> Option<Listed> {
     Some(listed)
 }
 
-/// "amount period burst tokens fraction last expires_at lanes sweep".
+/// "amount period burst tokens fraction last expires_at cursor".
 fn of_limiter(mut listed: Listed, figures: &str, now: u64) -> Option<Listed> {
     let numbers: Vec<i64> = figures.split(' ').map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
     let [amount, period, burst, tokens, fraction, last, expires_at, ..] = numbers[..] else { return None };
@@ -152,12 +152,12 @@ fn of_limiter(mut listed: Listed, figures: &str, now: u64) -> Option<Listed> {
     (expires_at > now).then_some(listed)
 }
 
-/// "generation ends set lanes sweep terms", with the terms "bits hashes capacity rate ttl", or "-"
+/// "generation ends set cursor terms", with the terms "bits hashes capacity rate ttl", or "-"
 /// after a clear.
 fn of_filter(mut listed: Listed, figures: &str, now: u64) -> Option<Listed> {
     let mut parts = figures.split(' ');
     let ends: u64 = parts.nth(1)?.parse().ok()?;
-    listed.limit = Some(parts.nth(5)?.parse().ok()?);
+    listed.limit = Some(parts.nth(4)?.parse().ok()?);
     (ends == 0 || ends > now / 1000).then_some(listed)
 }
 

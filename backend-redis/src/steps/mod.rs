@@ -10,6 +10,8 @@ mod listing;
 mod permits;
 mod reply;
 mod rights;
+#[cfg(test)]
+mod scans;
 mod step;
 mod undo;
 

