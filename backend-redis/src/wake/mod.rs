@@ -17,7 +17,7 @@ use tokio::time::timeout_at;
 pub(crate) use self::cluster::ClusterWake;
 pub(crate) use self::server::{Inbox, ServerWake};
 use crate::connection::Connection;
-use crate::keys::Keyspace;
+use crate::keys::{Keyspace, stripe_of};
 
 /// Number of digits of a ticket in an element of a mailbox, which begin where those before it end.
 const TICKET_DIGITS: usize = 32;
@@ -61,7 +61,7 @@ impl WakeSource for RedisWake {
     fn watch(&self, object: &Object, waited_for: bool) {
         match &self.source {
             Source::None => {}
-            Source::One(server, inbox) => server.watch(inbox, waited_for),
+            Source::One(server, inbox) => server.watch(inbox, stripe_of(object), waited_for),
             Source::Cluster(cluster) => cluster.watch(object, waited_for),
         }
     }

@@ -1,4 +1,5 @@
-//! Wake-ups on one server: one blocking pop over the mailboxes of all namespaces of a store.
+//! Wake-ups on one server: one blocking pop over the mailboxes of all namespaces of a store, those
+//! that are waited on.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,27 +16,46 @@ use super::{Hint, POP_TIMEOUT, pop, popped};
 use crate::connection::Connection;
 use crate::connector::Connect;
 use crate::error;
-use crate::keys::Keyspace;
+use crate::keys::{Keyspace, STRIPES};
 use crate::pool::Pool;
 
 /// The hints to one namespace.
 pub(crate) struct Inbox {
     /// How its keys begin.
     prefix: String,
+    /// One for each stripe.
     boxes: Vec<String>,
-    /// Number of objects that are waited for.
-    watched: AtomicUsize,
+    /// Number of objects that are waited for, stripe by stripe.
+    watched: [AtomicUsize; STRIPES],
     /// Those that another namespace's call has received.
     hints: HintBox,
 }
 
+/// The stripes of a namespace, a bit for each.
+type Stripes = u32;
+
 #[derive(Default)]
 struct Inboxes {
-    all: Vec<Weak<Inbox>>,
-    /// How often the set of those that are waited for has changed.
-    version: u64,
-    /// The last pop waits for the boxes of this version.
-    popped: u64,
+    all: Vec<Entry>,
+}
+
+struct Entry {
+    inbox: Weak<Inbox>,
+    /// Those that objects were waited for in since the last pop began.
+    lately: Stripes,
+    /// Those that the last pop waits for.
+    popped: Stripes,
+}
+
+impl Inbox {
+    /// Returns the stripes in which objects are waited for.
+    fn watched(&self) -> Stripes {
+        (0..STRIPES).filter(|stripe| self.watched[*stripe].load(Relaxed) > 0).map(bit).sum()
+    }
+}
+
+fn bit(stripe: usize) -> Stripes {
+    1 << stripe
 }
 
 /// The wake-ups of one server.
@@ -73,19 +93,29 @@ impl ServerWake {
     /// Makes the inbox of a namespace over the mailboxes of the process.
     pub(super) fn open(&self, keyspace: &Keyspace, boxes: Vec<String>) -> Arc<Inbox> {
         let prefix = format!("{{{}/", keyspace.namespace());
-        let (hints, watched) = (HintBox::default(), AtomicUsize::new(0));
+        let (hints, watched) = (HintBox::default(), Default::default());
         let inbox = Arc::new(Inbox { prefix, boxes, watched, hints });
-        self.inboxes().all.push(Arc::downgrade(&inbox));
+        let entry = Entry { inbox: Arc::downgrade(&inbox), lately: 0, popped: 0 };
+        self.inboxes().all.push(entry);
         inbox
     }
 
-    /// Notes that an object of the namespace is waited for, or no more.
-    pub(super) fn watch(&self, inbox: &Inbox, waited_for: bool) {
+    /// Notes that an object of a stripe of the namespace is waited for, or no more.
+    pub(super) fn watch(&self, inbox: &Inbox, stripe: usize, waited_for: bool) {
+        let watched = &inbox.watched[stripe];
         if !waited_for {
-            let _ = inbox.watched.fetch_update(Relaxed, Relaxed, |watched| watched.checked_sub(1));
-        } else if inbox.watched.fetch_add(1, Relaxed) == 0 {
-            self.inboxes().version += 1;
-            self.changed.notify_one();
+            let _ = watched.fetch_update(Relaxed, Relaxed, |watched| watched.checked_sub(1));
+        } else if watched.fetch_add(1, Relaxed) == 0 {
+            let mut inboxes = self.inboxes();
+            let Some(entry) = inboxes.all.iter_mut().find(|entry| std::ptr::eq(entry.inbox.as_ptr(), inbox))
+            else {
+                return;
+            };
+            entry.lately |= bit(stripe);
+            if entry.popped & bit(stripe) == 0 {
+                drop(inboxes);
+                self.changed.notify_one();
+            }
         }
     }
 
@@ -101,7 +131,7 @@ impl ServerWake {
             if key.starts_with(&own.prefix) {
                 return Ok(tickets);
             }
-            let all: Vec<_> = self.inboxes().all.iter().filter_map(Weak::upgrade).collect();
+            let all: Vec<_> = self.inboxes().all.iter().filter_map(|entry| entry.inbox.upgrade()).collect();
             let to = all.iter().filter(|inbox| key.starts_with(&inbox.prefix));
             to.for_each(|inbox| inbox.hints.put(tickets.clone()));
         }
@@ -135,30 +165,46 @@ impl ServerWake {
         answer.map_err(|error| error::certain(error::of_request(error)))
     }
 
-    /// Returns the pop over the boxes that are waited for: those of each namespace come first in
-    /// their turn.
+    /// Returns the pop over the boxes that are waited for, or were since the last one: a lock that is
+    /// wanted again and again costs no nudge each time. Those of each namespace come first in their
+    /// turn. One of `own` is there in any case, for a nudge.
     fn command(&self, own: &Inbox) -> Cmd {
         let mut inboxes = self.inboxes();
-        inboxes.all.retain(|inbox| inbox.strong_count() > 0);
+        inboxes.all.retain(|entry| entry.inbox.strong_count() > 0);
         let turn = inboxes.all.len().min(1);
         inboxes.all.rotate_left(turn);
-        inboxes.popped = inboxes.version;
-        let open: Vec<_> = inboxes.all.iter().filter_map(Weak::upgrade).collect();
+        let mut waited_on = Vec::new();
+        for entry in &mut inboxes.all {
+            let Some(inbox) = entry.inbox.upgrade() else { continue };
+            entry.popped = std::mem::take(&mut entry.lately) | inbox.watched();
+            if entry.popped == 0 && std::ptr::eq(&raw const *inbox, own) {
+                entry.popped = bit(0);
+            }
+            if entry.popped > 0 {
+                waited_on.push((inbox, entry.popped));
+            }
+        }
         drop(inboxes);
-        let is_waited_for =
-            |inbox: &&Arc<Inbox>| std::ptr::eq(Arc::as_ptr(inbox), own) || inbox.watched.load(Relaxed) > 0;
-        let boxes: Vec<_> = open.iter().filter(is_waited_for).flat_map(|inbox| &inbox.boxes).collect();
+        let boxes: Vec<_> = waited_on.iter().flat_map(|(inbox, popped)| boxes(inbox, *popped)).collect();
         pop(&boxes)
     }
 
     /// Ends the pop under way by an element that is no hint, if it does not wait for all boxes that
     /// it should wait for.
     async fn nudge(&self, own: &Inbox) {
-        let is_complete = {
+        let key = {
             let inboxes = self.inboxes();
-            inboxes.popped == inboxes.version
+            let is_missed = |entry: &Entry| {
+                let watched = entry.inbox.upgrade().map_or(0, |inbox| inbox.watched());
+                watched & !entry.popped != 0
+            };
+            if !inboxes.all.iter().any(is_missed) {
+                return;
+            }
+            let entry = inboxes.all.iter().find(|entry| std::ptr::eq(entry.inbox.as_ptr(), own));
+            entry.and_then(|entry| boxes(own, entry.popped).next())
         };
-        let Some(key) = own.boxes.first().filter(|_| !is_complete) else { return };
+        let Some(key) = key else { return };
         let (mut push, mut expire) = (redis::cmd("RPUSH"), redis::cmd("PEXPIRE"));
         push.arg(key).arg("");
         expire.arg(key).arg(POP_TIMEOUT.as_millis() * 2);
@@ -193,8 +239,67 @@ impl ServerWake {
     }
 }
 
+/// The boxes of these stripes.
+fn boxes(inbox: &Inbox, stripes: Stripes) -> impl Iterator<Item = &String> {
+    inbox
+        .boxes
+        .iter()
+        .enumerate()
+        .filter(move |(stripe, _)| stripes & bit(*stripe) != 0)
+        .map(|(_, name)| name)
+}
+
 impl fmt::Debug for ServerWake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerWake").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connector::Connector;
+
+    fn boxes_of(command: &Cmd) -> Vec<String> {
+        let words: Vec<_> = command
+            .args_iter()
+            .filter_map(|word| match word {
+                redis::Arg::Simple(word) => Some(String::from_utf8_lossy(word).into_owned()),
+                _ => None,
+            })
+            .collect();
+        words[1..words.len() - 1].to_vec()
+    }
+
+    #[test]
+    fn c27_a_pop_names_only_the_boxes_that_are_waited_on() {
+        let client = redis::Client::open("redis://127.0.0.1:1").unwrap();
+        let connector = Arc::new(Connector::new(client.get_connection_info().clone()));
+        let timeout = Duration::from_secs(1);
+        let wake =
+            ServerWake::new(Arc::clone(&connector) as _, timeout, Arc::new(Pool::new(connector, timeout)));
+        let inboxes: Vec<_> = (0..500)
+            .map(|number| {
+                let boxes = (0..STRIPES).map(|stripe| format!("{number}/{stripe}")).collect();
+                wake.open(&Keyspace::new(&format!("n{number}")).unwrap(), boxes)
+            })
+            .collect();
+        assert_eq!(boxes_of(&wake.command(&inboxes[0])).len(), 1, "for a nudge");
+        for inbox in &inboxes {
+            wake.watch(inbox, 3, true);
+            wake.watch(inbox, 3, true);
+        }
+        let boxes = boxes_of(&wake.command(&inboxes[0]));
+        assert!(boxes.len() == 500 && boxes.iter().all(|name| name.ends_with("/3")), "{boxes:?}");
+        for inbox in &inboxes[1..] {
+            wake.watch(inbox, 3, false);
+            wake.watch(inbox, 3, false);
+        }
+        wake.watch(&inboxes[7], 5, true);
+        wake.watch(&inboxes[7], 5, false);
+        let mut boxes = boxes_of(&wake.command(&inboxes[0]));
+        boxes.sort_unstable();
+        assert_eq!(boxes, ["0/3", "7/5"], "and one that was waited on since the pop before");
+        assert_eq!(boxes_of(&wake.command(&inboxes[0])), ["0/3"]);
     }
 }
