@@ -1,11 +1,11 @@
 -- cancel: withdraws acquisitions in every state.
 --
--- It ends the hold, removes the waiter, and always leaves a tombstone: a copy of the acquire that a
--- retry overtook may still be under way. A cancelled member of a wait group is not counted in the
--- outcome.
+-- It ends the hold, removes the waiter, and leaves the tombstone that is asked for, whatever it
+-- found: a copy of the acquire may still be under way. A cancelled member of a wait group is not
+-- counted in the outcome.
 --
 -- Arguments   p_kinds, p_names, p_counts: as in `acquire`
---             p_leases: how long the tombstones stay
+--             p_leases: how long the tombstones stay, 0 for none
 -- Locks       the objects, in order
 -- Complexity  O(entries · (log holds + log waiters))
 -- Retry       changes only the times of the tombstones

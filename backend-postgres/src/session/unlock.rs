@@ -2,7 +2,7 @@
 
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::spi::{Cancel, Force, Kept, Release};
-use stanchion_core::{Error, ErrorKind, Holder, Name, Result, Ticket};
+use stanchion_core::{Error, ErrorKind, Holder, Name, Result, Ticket, Ttl};
 use tokio::sync::oneshot;
 
 use super::messages::{ForceUnlockRequest, SessionId};
@@ -47,7 +47,7 @@ impl SharedState {
         let name = &ask.object.name;
         // Needed also if the ticket is found: a claim of it may be waiting for the answer to a
         // probe.
-        self.holds.tombstones.add(ask.ticket, at + ask.lease.get());
+        self.holds.tombstones.add(ask.ticket, at + ask.tombstone.unwrap_or(Ttl::DEFAULT).get());
         if let Some(answer) = self.end_hold(name, ask.ticket) {
             return Reply::Later(0, answer);
         }

@@ -91,7 +91,7 @@ impl PostgresSteps {
         let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
         let arguments = many(self.write_arguments(), &batch)
             .with(batch.each(|entry| uuid(entry.ticket)))
-            .with(batch.each(|entry| lease_of(entry.lease)));
+            .with(batch.each(|entry| entry.tombstone.map_or(0, lease_of)));
         self.batch(&self.statements.cancel, &batch, arguments, end, |_, size| Ok(vec![(); size])).await
     }
 

@@ -75,7 +75,7 @@ async fn c4_a_short_lease_cuts_no_others_cancel() {
     let cancel = |name: &str, ttl| Cancel {
         object: Object { kind: Kind::Mutex, name: Name::new(name).unwrap() },
         ticket: Ticket::random(),
-        lease: Ttl::new(ttl).unwrap(),
+        tombstone: Some(Ttl::new(ttl).unwrap()),
     };
     let batch = [cancel("short", Ttl::MIN), cancel("long", LONG)];
     for answer in steps.own.cancel(&batch).await {

@@ -74,7 +74,9 @@ impl RedisSteps {
 
     pub(super) async fn cancel(&self, batch: &[&Cancel], end: Instant) -> Answers<()> {
         let arguments = |command: &mut Cmd, entry: &Cancel| {
-            command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
+            command
+                .arg(entry.ticket.to_string())
+                .arg(entry.tombstone.map_or(0, |lasting| micros(lasting.get())));
         };
         let step = Step::new(&self.scripts().cancel, |entry: &Cancel| &entry.object, arguments);
         self.call_each(&step, batch, end, |_| Ok(())).await

@@ -167,7 +167,9 @@ async fn build(rig: &Rig, scene: Scene, object: &Object) -> Acquire {
     let first = ask(object, limit, limit);
     rig.send(first.clone().into()).await.unwrap();
     if limit > 2 {
-        rig.send(Cancel { object: object.clone(), ticket: first.ticket, lease: ttl() }.into()).await.unwrap();
+        rig.send(Cancel { object: object.clone(), ticket: first.ticket, tombstone: None }.into())
+            .await
+            .unwrap();
     }
     let other = "f".repeat(32);
     match scene {
@@ -214,7 +216,7 @@ fn requests(held: &Acquire) -> Vec<(&'static str, Request)> {
         ("claim", claim.into()),
         ("renew", Renew { object: of(), ticket: held.ticket, lease: ttl() }.into()),
         ("release", release(held).into()),
-        ("cancel", Cancel { object: of(), ticket: one, lease: ttl() }.into()),
+        ("cancel", Cancel { object: of(), ticket: one, tombstone: Some(ttl()) }.into()),
         ("poll", Poll { object: of() }.into()),
         ("keep places", KeepPlaces { object: of() }.into()),
         ("attach", attach.into()),

@@ -49,7 +49,7 @@ impl RedisSteps {
 fn undoing(Acquire { object, ticket, lease, .. }: &Acquire) -> Request {
     let (object, ticket) = (object.clone(), *ticket);
     if object.kind == Kind::WaitGroup {
-        return Cancel { object, ticket, lease: *lease }.into();
+        return Cancel { object, ticket, tombstone: Some(*lease) }.into();
     }
     Release { object, ticket, ending: Ending::Abandoned, tombstone: None, call: None }.into()
 }

@@ -62,7 +62,7 @@ async fn c4_a_short_lease_cuts_no_others_cancel() {
     let process = fixture.process().await;
     let cancel = |name: &str, lease| {
         let request = ask(&semaphore(name));
-        Cancel { object: request.object, ticket: request.ticket, lease }
+        Cancel { object: request.object, ticket: request.ticket, tombstone: Some(lease) }
     };
     let batch = [cancel("short", ttl(100)), cancel("long", ttl(3_000))];
     all(process.own.cancel(&batch).await);

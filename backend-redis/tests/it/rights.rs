@@ -211,8 +211,11 @@ impl<'a> Rig<'a> {
             Needs::CancelString => {
                 granted(&self.process, &uncontended).await;
                 self.lose();
-                let cancel =
-                    Cancel { object: uncontended.object, ticket: Ticket::random(), lease: uncontended.lease };
+                let cancel = Cancel {
+                    object: uncontended.object,
+                    ticket: Ticket::random(),
+                    tombstone: Some(uncontended.lease),
+                };
                 self.process.callers.cancel(&[cancel]).await.remove(0)
             }
             Needs::Release => {

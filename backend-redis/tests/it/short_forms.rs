@@ -105,8 +105,11 @@ async fn c27_a_call_makes_hashes_of_a_bounded_number_of_strings() {
     for request in acquire_all(&process, &requests).await {
         assert!(is_granted(&request), "{request:?}");
     }
-    let gone =
-        |object: &_| Cancel { object: Clone::clone(object), ticket: Ticket::random(), lease: ttl(500) };
+    let gone = |object: &_| Cancel {
+        object: Clone::clone(object),
+        ticket: Ticket::random(),
+        tombstone: Some(ttl(500)),
+    };
     let cancels: Vec<_> = objects.iter().map(gone).collect();
     let before = calls(&fixture, "evalsha").await;
     all(process.callers.cancel(&cancels).await);

@@ -172,14 +172,14 @@ impl Shared {
     /// Queues the release of a hold whose guard was dropped.
     pub(crate) fn send_release(&self, hold: &LeaseHold) {
         let release = release_of(hold, Ending::Abandoned);
-        let lasting = release.tombstone.unwrap_or(hold.lease);
+        let lasting = release.tombstone.unwrap_or(hold.lease).max(hold.lease);
         self.outbox.push(release, now().checked_add(lasting.get()));
     }
 
     /// Queues the cancel of an acquisition that can have a place in the queue. It is retried
     /// without end: a place lasts as long as its process lives.
     pub(crate) fn send_cancel(&self, object: &Object, ticket: Ticket, lease: Ttl) {
-        let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
+        let cancel = Cancel { object: object.clone(), ticket, tombstone: Some(lease.tombstone()) };
         self.outbox.push(cancel, None);
     }
 

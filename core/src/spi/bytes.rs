@@ -222,7 +222,7 @@ of_struct! {
     Acquire { object, ticket, weight, lease, limit, check, queue, max_waiters, label, purpose }
     Renew { object, ticket, lease }
     Release { object, ticket, ending, tombstone, call }
-    Cancel { object, ticket, lease }
+    Cancel { object, ticket, tombstone }
     Poll { object }
     KeepPlaces { object }
     Polled { ready, next, is_first, epoch }

@@ -168,9 +168,9 @@ pub struct Release {
 }
 
 /// A request to withdraw an acquisition, whatever its outcome: a hold is released, a place in the
-/// queue given up. A tombstone MUST be left in every case, also if there was a hold or a place: it
-/// refuses an acquire that arrives after its cancel, and a late copy of one that arrived before
-/// ([C4]). A retry only sets the tombstone's time anew.
+/// queue given up. A tombstone that is asked for MUST be left in every case, also if there was a
+/// hold or a place: it refuses an acquire that arrives after its cancel, and a late copy of one that
+/// arrived before ([C4]). A retry only sets the tombstone's time anew.
 ///
 /// [C4]: crate::contract#c4
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,8 +179,9 @@ pub struct Cancel {
     pub object: Object,
     /// The acquisition.
     pub ticket: Ticket,
-    /// Time for which the tombstone is kept, counted from the moment of the step.
-    pub lease: Ttl,
+    /// Time for which a tombstone is left, counted from the moment of the step; `None` where every
+    /// request of the ticket was answered.
+    pub tombstone: Option<Ttl>,
 }
 
 /// The answer to [`Renew`] and [`Release`].

@@ -215,3 +215,25 @@ async fn c12_c24_a_detach_that_a_close_overtakes_says_what_became_of_the_hold() 
     let left = records.values().find_map(|record| record.holds.first()).map(|hold| hold.ticket);
     assert_eq!(left, detached, "a detached hold that is none, or one that nobody has");
 }
+
+#[tokio::test]
+async fn c4_only_a_request_that_was_not_answered_leaves_a_tombstone() {
+    let (model, engine) = model();
+    let options = MutexOptions::default().ttl(Duration::from_secs(24 * 60 * 60));
+    let mutex = engine.mutex("m", options).unwrap();
+    let held = mutex.lock().await.unwrap();
+    let tombstones = || {
+        let records = model.records.lock().unwrap();
+        records.values().flat_map(|record| record.tombstones.values().copied()).collect::<Vec<_>>()
+    };
+    assert!(mutex.lock_for(Duration::from_millis(50)).await.unwrap().is_none());
+    engine.drain().await.unwrap();
+    assert_eq!(model.left(), (1, 0), "its place is given up");
+    assert_eq!(tombstones(), []);
+    model.faults.lose_reply.store(model.faults.calls.load(SeqCst) + 1, SeqCst);
+    assert!(mutex.lock_for(Duration::from_millis(200)).await.unwrap().is_none());
+    engine.drain().await.unwrap();
+    let [until] = tombstones()[..] else { panic!("of the request whose reply was lost") };
+    assert!(until <= tokio::time::Instant::now() + Duration::from_secs(5 * 60));
+    drop(held);
+}

@@ -52,7 +52,7 @@ fn cancel(ticket: u128) -> Cancel {
     Cancel {
         object: object(),
         ticket: Ticket::from(ticket),
-        lease: Ttl::new(Duration::from_secs(10)).unwrap(),
+        tombstone: Some(Ttl::new(Duration::from_secs(10)).unwrap()),
     }
 }
 

@@ -103,7 +103,8 @@ async fn a_batch_of_one_part_goes_one_way() {
 async fn every_request_finds_its_way() {
     let (mutexes, rest, dispatch) = recorders();
     for object in objects(&["m1", "s1"]) {
-        let cancel = Cancel { object: object.clone(), ticket: Ticket::random(), lease: ask(&object).lease };
+        let cancel =
+            Cancel { object: object.clone(), ticket: Ticket::random(), tombstone: Some(ask(&object).lease) };
         dispatch.cancel(&[cancel]).await;
         drop(dispatch.inspect(&object).await);
     }

@@ -83,7 +83,8 @@ async fn c7_steps_at_holds_read_the_clock_once_they_have_the_record() {
     let (steps, object) = (own(), held.object.clone());
     reads_after_its_wait(&fixture, (TOUCHED, 0), async move { steps.force(&object, Force::All).await }).await;
     let (steps, lease) = (own(), held.lease);
-    let cancelled = [Cancel { object: held.object.clone(), ticket: Ticket::random(), lease }];
+    let cancelled =
+        [Cancel { object: held.object.clone(), ticket: Ticket::random(), tombstone: Some(lease) }];
     reads_after_its_wait(&fixture, (TOMBSTONE, LEASE), async move { steps.cancel(&cancelled).await }).await;
 }
 

@@ -206,13 +206,15 @@ impl Record {
         if freed.is_empty() { Kept::No } else { Kept::Yes }
     }
 
-    /// Cancels an acquisition. Always leaves a tombstone: whatever this cancel found, a copy of the
-    /// acquire may still be in flight.
+    /// Cancels an acquisition. Leaves the tombstone that is asked for whatever it found: a copy of
+    /// the acquire may still be in flight.
     pub(crate) fn cancel(&mut self, ask: &Cancel, at: &Moment<'_>) {
         self.leave(ask.ticket);
         self.free(|hold| hold.ticket == ask.ticket, at);
-        if !at.makes(Mistake::LeavesNoTombstone) {
-            self.leave_tombstone(ask.ticket, at.end_of(ask.lease), None, at);
+        if let Some(lasting) = ask.tombstone
+            && !at.makes(Mistake::LeavesNoTombstone)
+        {
+            self.leave_tombstone(ask.ticket, at.end_of(lasting), None, at);
         }
     }
 

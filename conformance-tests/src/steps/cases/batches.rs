@@ -55,7 +55,7 @@ pub(super) async fn s2_batches_over_the_same_names_in_opposite_orders_never_dead
                     .map(|(request, _)| Cancel {
                         object: request.object.clone(),
                         ticket: request.ticket,
-                        lease: ttl(5_000),
+                        tombstone: Some(ttl(5_000)),
                     })
                     .collect();
                 let (kept, polled) =

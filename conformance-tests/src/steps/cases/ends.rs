@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stanchion_core::Ticket;
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::spi::{Acquire, Acquired, Attach, Force, Kept, Release};
+use stanchion_core::spi::{Acquire, Acquired, Attach, Cancel, Force, Kept, Release};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;
@@ -46,6 +46,22 @@ pub(super) async fn c4_a_cancelled_waiter_is_gone_and_the_next_one_woken(harness
     assert_eq!(second.hint().await, small.ticket);
     granted(&second, &small).await;
     assert_eq!(first.callers.inspect(&object).await.expect("an answer").waiters, 0);
+}
+
+pub(super) async fn c4_a_cancel_of_what_was_answered_leaves_no_tombstone(harness: &dyn StepHarness) {
+    let process = harness.process().await;
+    let object = semaphore("s");
+    let (held, waiter) = (ask_many(&object, 1, 1), ask_many(&object, 1, 1));
+    granted(&process, &held).await;
+    waits(&process, &waiter).await;
+    for request in [&waiter, &held] {
+        let cancel = Cancel { object: object.clone(), ticket: request.ticket, tombstone: None };
+        one(process.own.cancel(&[cancel]).await);
+    }
+    // Nothing is remembered of either.
+    granted(&process, &waiter).await;
+    release(&process, &waiter).await;
+    granted(&process, &held).await;
 }
 
 pub(super) async fn c4_a_release_in_doubt_refuses_a_late_copy_of_its_acquire(harness: &dyn StepHarness) {

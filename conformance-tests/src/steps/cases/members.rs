@@ -83,7 +83,8 @@ pub(super) async fn c4_a_cancel_that_overtakes_the_split_leaves_no_member(harnes
         let whole = members(&object, 3);
         granted(&process, &whole).await;
         let split = split_of(&whole);
-        let cancelling = |ticket: Ticket| Cancel { object: object.clone(), ticket, lease: ttl(30_000) };
+        let cancelling =
+            |ticket: Ticket| Cancel { object: object.clone(), ticket, tombstone: Some(ttl(30_000)) };
         let parts: Vec<_> = split.into.iter().map(|part| cancelling(*part)).collect();
         if whole_first {
             cancel(&process, &whole).await;

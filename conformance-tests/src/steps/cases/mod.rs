@@ -52,6 +52,7 @@ macro_rules! for_each_permit_step_case {
                 c4_a_cancel_that_overtakes_its_acquire_leaves_a_tombstone,
                 c4_a_cancelled_hold_is_free_and_a_late_copy_of_its_acquire_refused,
                 c4_a_cancelled_waiter_is_gone_and_the_next_one_woken,
+                c4_a_cancel_of_what_was_answered_leaves_no_tombstone,
                 c4_a_release_in_doubt_refuses_a_late_copy_of_its_acquire,
                 c2_a_release_call_is_answered_the_same_when_it_is_sent_again,
                 c11_a_release_frees_its_own_hold_only,

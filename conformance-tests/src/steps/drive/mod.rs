@@ -179,7 +179,8 @@ pub async fn release(process: &Process, request: &Acquire) -> Kept {
 
 /// Cancels a request.
 pub async fn cancel(process: &Process, request: &Acquire) {
-    let cancel = Cancel { object: request.object.clone(), ticket: request.ticket, lease: request.lease };
+    let tombstone = Some(request.lease);
+    let cancel = Cancel { object: request.object.clone(), ticket: request.ticket, tombstone };
     one(process.own.cancel(&[cancel]).await);
 }
 

@@ -18,7 +18,7 @@ fn release(number: usize, ticket: Ticket) -> Release {
 }
 
 fn cancel(number: usize, ticket: Ticket) -> Cancel {
-    Cancel { object: object(number), ticket, lease: Ttl::DEFAULT }
+    Cancel { object: object(number), ticket, tombstone: Some(Ttl::DEFAULT) }
 }
 
 /// Two who push, one who waits until the queue is empty, and a deliverer that is stopped.

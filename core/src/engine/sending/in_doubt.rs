@@ -27,7 +27,7 @@ impl InDoubt {
         lease: Ttl,
         left: Left,
     ) -> Self {
-        let leftover = Leftover { object: object.clone(), ticket, lease, left };
+        let leftover = Leftover { object: object.clone(), ticket, lease, left, is_answered: false };
         engine.shared.containment.outages.acquiring.fetch_add(1, Ordering::Relaxed);
         Self { engine: Arc::clone(engine), leftover, open: false }
     }
@@ -35,6 +35,14 @@ impl InDoubt {
     /// Notes that a request is about to be sent. From now on a close frees what it leaves.
     pub(crate) fn sent(&mut self) {
         self.open = true;
+        self.leftover.is_answered = false;
+        self.engine.shared.waiters.ask(&self.leftover);
+    }
+
+    /// Notes that every request so far was answered, the last one with a place in the queue: none of
+    /// them can arrive after what frees that (C4).
+    pub(crate) fn answered(&mut self) {
+        self.leftover.is_answered = true;
         self.engine.shared.waiters.ask(&self.leftover);
     }
 

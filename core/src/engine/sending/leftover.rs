@@ -25,22 +25,24 @@ pub(crate) struct Leftover {
     pub(crate) ticket: Ticket,
     pub(crate) lease: Ttl,
     pub(crate) left: Left,
+    /// Every request of the ticket was answered.
+    pub(crate) is_answered: bool,
 }
 
 impl Leftover {
     /// Returns the request that frees it, and until when that is tried. A place lasts as long as
     /// its process lives; a hold ends with its lease.
     pub(crate) fn freeing(&self) -> (Request, Option<Instant>) {
-        let Self { object, ticket, lease, left } = self;
-        let (object, ticket, lease) = (object.clone(), *ticket, lease.tombstone());
+        let Self { object, ticket, lease, left, is_answered } = self;
+        let (object, ticket) = (object.clone(), *ticket);
+        let tombstone = (!is_answered).then_some(lease.tombstone());
         let request = match left {
-            Left::Place => return (Cancel { object, ticket, lease }.into(), None),
-            Left::Hold => Cancel { object, ticket, lease }.into(),
+            Left::Place => return (Cancel { object, ticket, tombstone }.into(), None),
+            Left::Hold => Cancel { object, ticket, tombstone }.into(),
             Left::Moved => {
-                let ending = Ending::Abandoned;
-                Release { object, ticket, ending, tombstone: Some(lease), call: None }.into()
+                Release { object, ticket, ending: Ending::Abandoned, tombstone, call: None }.into()
             }
         };
-        (request, now().checked_add(lease.get()))
+        (request, now().checked_add((*lease).max(Ttl::DEFAULT).get()))
     }
 }

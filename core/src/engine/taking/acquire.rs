@@ -129,7 +129,9 @@ impl Acquisition<'_> {
             // changes (C20).
             self.request.check = ParameterCheck::Follow;
         }
-        if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
+        if waits && !ambiguous {
+            in_doubt.answered();
+        } else if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
             in_doubt.resolved();
         }
         match answer {

@@ -111,10 +111,12 @@ impl Waiters {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers an acquisition of which a request is about to be sent; [`leave`](Self::leave) ends
-    /// it. A hint that came before stays.
+    /// Registers an acquisition of which a request is about to be sent, or was answered;
+    /// [`leave`](Self::leave) ends it. A hint that came before stays.
     pub(crate) fn ask(&self, leftover: &Leftover) {
-        self.inner().asking.entry(leftover.ticket).or_insert_with(|| (leftover.clone(), false));
+        let mut inner = self.inner();
+        let asking = inner.asking.entry(leftover.ticket).or_insert_with(|| (leftover.clone(), false));
+        asking.0.is_answered = leftover.is_answered;
     }
 
     /// Adds a waiter that the store has queued.

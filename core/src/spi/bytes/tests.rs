@@ -51,7 +51,7 @@ fn requests() -> Vec<Request> {
         bare.into(),
         Renew { object: mutex.clone(), ticket, lease }.into(),
         release.into(),
-        Cancel { object: mutex.clone(), ticket, lease }.into(),
+        Cancel { object: mutex.clone(), ticket, tombstone: Some(lease) }.into(),
         Poll { object: mutex.clone() }.into(),
         KeepPlaces { object: mutex.clone() }.into(),
         Attach { object: mutex.clone(), from: ticket, to: other, lease, label }.into(),

@@ -214,7 +214,9 @@ impl Model {
                 let record = records.entry(ask.object.clone()).or_default();
                 record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
                 self.free(record, None, |ticket| ticket == ask.ticket);
-                record.tombstone(ask.ticket, ask.lease);
+                if let Some(lasting) = ask.tombstone {
+                    record.tombstone(ask.ticket, lasting);
+                }
             }
             vec![(); batch.len()]
         })

@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn cancel(ticket: Ticket, server: usize) -> Entry {
-        entry(Cancel { object: object(), ticket, lease: Ttl::DEFAULT }.into(), server)
+        entry(Cancel { object: object(), ticket, tombstone: Some(Ttl::DEFAULT) }.into(), server)
     }
 
     /// Takes the one batch that is ready.
