@@ -157,11 +157,14 @@ return run(0, function(o, at, list)
   look(o, list)
   local all, new = groups(o, at + 4, tonumber(ARGV[at + 3]))
   if new > tonumber(ARGV[at + 2]) then return { 2 } end
+  local inserts = false
+  for _, group in ipairs(all) do inserts = inserts or group.inserts end
+  -- Before anything is changed: the right to look may be missing.
+  if inserts and not o.memory and o.kept then o.cursor = sweep_answers(o.h, o.cursor, is_due) end
   local answers = { string.format('%d %d', number, now) }
   for _, group in ipairs(all) do answer(o, group, answers) end
   local text = table.concat(answers, ';')
   if o.noted then
-    if not o.memory then o.cursor = sweep_answers(o.h, o.cursor, is_due) end
     save(o, { lane, text })
   end
   return { 1, text }

@@ -69,7 +69,8 @@ local function open(o, fresh, terms)
   o.generation = o.generation or fresh
   agree(o, terms)
   local ttl = tonumber(string.match(terms, '%d+$'))
-  o.ends = ttl > 0 and floor(now / 1000) + ttl or 0
+  -- Rounded up: it does not end early.
+  o.ends = ttl > 0 and math.ceil(now / 1000) + ttl or 0
 end
 
 -- Returns the length of a page in bytes.
@@ -106,17 +107,18 @@ end
 -- Deletes the record with its fields of pages. The answers that are due are written with the next
 -- record, except that of the lane at hand, which gets a new one.
 local function renew(o, fields)
-  local all = call('HGETALL', o.h)
+  local due = {}
+  each_field(o.h, function(field, answer)
+    if string.byte(field) == 97 and field ~= o.lane and is_due(answer) then due[field] = answer end
+  end)
   -- A user without the right to write the record must not delete it. Where memory is short, a
   -- script that has removed something, if only a field that does not exist, may go on and write.
   call('HDEL', o.h, 'a')
   call('HSET', o.h, 'f', o.written)
   call('DEL', o.h)
   o.cursor, o.memory = '0', false
-  for i = 1, #all, 2 do
-    if string.byte(all[i]) == 97 and all[i] ~= o.lane and is_due(all[i + 1]) then
-      fields[#fields + 1], fields[#fields + 2] = all[i], all[i + 1]
-    end
+  for field, answer in pairs(due) do
+    fields[#fields + 1], fields[#fields + 2] = field, answer
   end
 end
 

@@ -35,6 +35,16 @@ local function stopped(cause, k, kinds, count)
 end
 
 
+-- Calls `visit` for each field of a hash and its value, maybe more than once. O(fields).
+local function each_field(h, visit)
+  local cursor = '0'
+  repeat
+    local page = redis.call('HSCAN', h, cursor, 'COUNT', 500)
+    cursor = page[1]
+    for i = 1, #page[2], 2 do visit(page[2][i], page[2][i + 1]) end
+  until cursor == '0'
+end
+
 -- Removes answers that no retry asks for any more from a part of a record, which begins at `cursor`.
 -- Returns where the next part begins: one part for each new answer keeps them few. O(1), or
 -- O(fields) of a small record.

@@ -130,6 +130,8 @@ return run(function(at) return 3 + ARGV[at + 2] * WIDTH end, function(o, at)
       return before == number and { 1, o.memory, max(now - decided, 0) } or { 0 }
     end
   end
+  -- Before anything is changed: the right to look may be missing.
+  if not o.memory and o.q then o.cursor = sweep_answers(o.h, o.cursor, is_due) end
   o.groups = tonumber(ARGV[at + 2])
   local tickets = {}
   for group = at + 3, at + 2 + o.groups * WIDTH, WIDTH do
@@ -138,7 +140,6 @@ return run(function(at) return 3 + ARGV[at + 2] * WIDTH end, function(o, at)
   if tickets[1] then look(o, tickets) end
   local answer = string.format('%d %d %d;', number, now, o.last - now) .. decide(o, at + 3)
   if not o.q and not o.noted then return { 1, answer } end
-  if not o.memory then o.cursor = sweep_answers(o.h, o.cursor, is_due) end
   save(o, { lane, answer })
   return { 1, answer }
 end)

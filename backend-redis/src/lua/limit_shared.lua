@@ -251,13 +251,10 @@ end
 
 -- Lowers `taken` and all marks together, so that they stay below 2^53.
 local function rebase(o, shift)
-  local all = call('HGETALL', o.r)
-  for i = 1, #all, 2 do
-    if not o.entries[all[i]] then
-      local a, b, c = string.match(all[i + 1], '^(%d+) (%d+) (%d+)$')
-      if a then o.entries[all[i]] = { tonumber(a), tonumber(b), tonumber(c) } end
-    end
-  end
+  each_field(o.r, function(ticket, text)
+    local a, b, c = string.match(text, '^(%d+) (%d+) (%d+)$')
+    if a and not o.entries[ticket] then o.entries[ticket] = { tonumber(a), tonumber(b), tonumber(c) } end
+  end)
   o.taken = o.taken - shift
   for ticket, entry in pairs(o.entries) do
     if entry[2] then

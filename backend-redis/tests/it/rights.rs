@@ -46,7 +46,6 @@ enum Needs {
     WaitForGroup,
     Reserve,
     DecideWhenDue,
-    DecideOfMany,
     Listen,
     /// Nothing is refused: less is checked.
     Connected,
@@ -55,7 +54,7 @@ enum Needs {
 }
 
 /// Every command of the rule, and `WAIT`, which `replicas` needs.
-const PROBES: [(&str, Needs); 35] = [
+const PROBES: [(&str, Needs); 34] = [
     ("ping", Needs::Connect),
     ("setnx", Needs::ConnectFirst),
     ("evalsha", Needs::Lock),
@@ -87,7 +86,6 @@ const PROBES: [(&str, Needs); 35] = [
     ("zscore", Needs::WaitForGroup),
     ("hlen", Needs::Reserve),
     ("zrevrangebyscore", Needs::DecideWhenDue),
-    ("hgetall", Needs::DecideOfMany),
     ("blpop", Needs::Listen),
     ("info", Needs::Connected),
     ("rpush", Needs::Released),
@@ -273,13 +271,6 @@ impl<'a> Rig<'a> {
             Needs::DecideWhenDue => {
                 self.reserve().await?;
                 sleep(TOKEN + Duration::from_millis(50)).await;
-                self.lose();
-                self.decide(LimitAsk::Take { cost: 0 }).await.map(drop)
-            }
-            Needs::DecideOfMany => {
-                for cost in [1, 0, 0, 0, 0, 0, 0, 0] {
-                    self.decide(LimitAsk::Take { cost }).await?;
-                }
                 self.lose();
                 self.decide(LimitAsk::Take { cost: 0 }).await.map(drop)
             }
