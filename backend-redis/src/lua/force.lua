@@ -5,8 +5,8 @@
 --
 -- ARGV     for each entry: the ticket, or empty for all; for all, what the call before returned:
 --          `next` (`0` at first) and `before` (empty at first)
--- Returns  {count}: how many holds were freed; for all {count, next, before}: with a `next` other
---          than `0` there may be more. Holds granted after the first call are not freed.
+-- Returns  {count}: how many holds were freed; for all {count, next, before} if there may be more. Holds granted after the first call are not freed. `before` is
+--          the time of that call and the server process, whose positions mean nothing to another.
 -- Complexity  O(log E) for one; a part of all holds at a time, O(part · log E).
 -- Retry    finds nothing left to free.
 
@@ -22,8 +22,12 @@ return run(3, function(o, at)
     leave_tombstone(o, ticket, left)
     return { 1 }
   end
-  local before = tonumber(ARGV[at + 3]) or now
-  local page = call('HSCAN', o.h, ARGV[at + 2], 'MATCH', 'h*', 'COUNT', PART)
+  local before, process = string.match(ARGV[at + 3], '^(%d+) (%x+)$')
+  before = tonumber(before) or now
+  local from = process and process ~= process_id() and '0' or ARGV[at + 2]
+  local page = call('HSCAN', o.h, from, 'MATCH', 'h*', 'COUNT', PART)
+  -- Before anything is changed: the right to ask may be missing.
+  local here = page[1] ~= '0' and process_id()
   local freed, weight = 0, 0
   for i = 1, #page[2], 2 do
     local member = string.sub(page[2][i], 2)
@@ -42,5 +46,6 @@ return run(3, function(o, at)
     put(o, 'used', o.used)
     put(o, 'touch', NOW)
   end
-  return { freed, page[1], int(before) }
+  if not here then return { freed } end
+  return { freed, page[1], int(before) .. ' ' .. here }
 end, true)

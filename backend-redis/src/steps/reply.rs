@@ -245,7 +245,7 @@ impl Reply {
     pub(super) fn forced(&self) -> Result<(u32, Option<(String, String)>)> {
         let next = match self.parts().len() {
             1 => None,
-            _ => Some((self.text(1)?, self.text(2)?)).filter(|(next, _)| next != "0"),
+            _ => Some((self.text(1)?, self.text(2)?)),
         };
         Ok((self.count(0)?, next))
     }

@@ -31,6 +31,10 @@ pub(crate) struct Inbox {
     hints: HintBox,
 }
 
+/// Pushes an element that is no hint. With its end in one step: a mailbox that nobody pops from any
+/// more does not stay.
+const NUDGE: &str = "redis.call('RPUSH', KEYS[1], '') return redis.call('PEXPIRE', KEYS[1], ARGV[1])";
+
 /// The stripes of a namespace, a bit for each.
 type Stripes = u32;
 
@@ -167,7 +171,7 @@ impl ServerWake {
 
     /// Returns the pop over the boxes that are waited for, or were since the last one: a lock that is
     /// wanted again and again costs no nudge each time. Those of each namespace come first in their
-    /// turn. One of `own` is there in any case, for a nudge.
+    /// turn. If nothing of `own` is waited for, all of it is there: whoever asks can know better.
     fn command(&self, own: &Inbox) -> Cmd {
         let mut inboxes = self.inboxes();
         inboxes.all.retain(|entry| entry.inbox.strong_count() > 0);
@@ -178,7 +182,7 @@ impl ServerWake {
             let Some(inbox) = entry.inbox.upgrade() else { continue };
             entry.popped = std::mem::take(&mut entry.lately) | inbox.watched();
             if entry.popped == 0 && std::ptr::eq(&raw const *inbox, own) {
-                entry.popped = bit(0);
+                entry.popped = (0..STRIPES).map(bit).sum();
             }
             if entry.popped > 0 {
                 waited_on.push((inbox, entry.popped));
@@ -205,18 +209,14 @@ impl ServerWake {
             entry.and_then(|entry| boxes(own, entry.popped).next())
         };
         let Some(key) = key else { return };
-        let (mut push, mut expire) = (redis::cmd("RPUSH"), redis::cmd("PEXPIRE"));
-        push.arg(key).arg("");
-        expire.arg(key).arg(POP_TIMEOUT.as_millis() * 2);
-        let end = now() + self.timeout;
-        for command in [push, expire] {
-            if let Err(error) = self.nudges.send(&command.into(), false, end).await {
-                tracing::debug!(
-                    error.type = error.kind().as_str(),
-                    exception.message = ?error,
-                    "a namespace's waiters ask by themselves for now"
-                );
-            }
+        let mut command = redis::cmd("EVAL");
+        command.arg(NUDGE).arg(1).arg(key).arg(POP_TIMEOUT.as_millis() * 2);
+        if let Err(error) = self.nudges.send(&command.into(), false, now() + self.timeout).await {
+            tracing::debug!(
+                error.type = error.kind().as_str(),
+                exception.message = ?error,
+                "a namespace's waiters ask by themselves for now"
+            );
         }
     }
 
@@ -284,7 +284,7 @@ mod tests {
                 wake.open(&Keyspace::new(&format!("n{number}")).unwrap(), boxes)
             })
             .collect();
-        assert_eq!(boxes_of(&wake.command(&inboxes[0])).len(), 1, "for a nudge");
+        assert_eq!(boxes_of(&wake.command(&inboxes[0])).len(), STRIPES, "nothing is known of it");
         for inbox in &inboxes {
             wake.watch(inbox, 3, true);
             wake.watch(inbox, 3, true);

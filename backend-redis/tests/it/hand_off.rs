@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::common::PATIENT;
 use crate::common::private_server::{ServerFixture, until};
-use stanchion_conformance::support::spawn;
-use stanchion_core::{Mutex, MutexOptions, Store};
+use stanchion_conformance::support::{spawn, within};
+use stanchion_core::{Mutex, MutexOptions, OnMismatch, SemaphoreOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::faults::{Mark, Proxy};
 
@@ -54,4 +54,49 @@ async fn c14_m6_a_hand_off_costs_one_script_of_the_waiter() {
     assert!(released <= 2 * ROUNDS, "{released} scripts of the holder");
     // A waiter that is not woken polls first, which makes two scripts for each hand-off.
     assert!((ROUNDS..ROUNDS * 3 / 2).contains(&taken), "{taken} scripts of the waiter");
+}
+
+/// Returns how often a script has pushed to a mailbox.
+async fn pushes(fixture: &mut ServerFixture) -> u64 {
+    let info: String =
+        redis::cmd("INFO").arg("commandstats").query_async(&mut fixture.raw).await.expect("commandstats");
+    let of_push = info.lines().find_map(|line| line.strip_prefix("cmdstat_rpush:calls="));
+    of_push.map_or(0, |line| line.split(',').next().unwrap_or_default().parse().expect("a number"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_c27_a_step_that_lets_many_in_tells_each_process_few_times() {
+    const MANY: u32 = 400;
+    let mut fixture = ServerFixture::start().await;
+    let stores = [fixture.store().await, fixture.store().await];
+    for (name, limit) in [("release", MANY), ("resize", 1)] {
+        let options = || SemaphoreOptions::new(limit).on_mismatch(OnMismatch::Adopt);
+        let semaphore = stores[0].semaphore(name, options()).expect("a semaphore");
+        let held = semaphore.acquire_many(limit).await.expect("all of it");
+        let mut waiting = Vec::new();
+        for number in 0..MANY {
+            let store = &stores[usize::try_from(number % 2).expect("0 or 1")];
+            let waiter = store.semaphore(name, options()).expect("a semaphore");
+            waiting.push(spawn(async move { waiter.acquire().await.expect("a permit") }));
+        }
+        within(SETTLING * 3, "all wait", async {
+            while semaphore.inspect().await.expect("a state").waiters < u64::from(MANY) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        let before = pushes(&mut fixture).await;
+        if limit == 1 {
+            semaphore.resize(MANY + 1).await.expect("an answer");
+        } else {
+            held.release().await.expect("a release");
+        }
+        let mut permits = Vec::new();
+        for waiter in waiting {
+            permits.push(within(SETTLING * 3, "all fit", waiter.join()).await);
+        }
+        let pushed = pushes(&mut fixture).await - before;
+        println!("{name}: {pushed} pushes let {MANY} in");
+        assert!(pushed <= 40, "{pushed} pushes");
+    }
 }
