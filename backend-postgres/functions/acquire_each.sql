@@ -30,8 +30,6 @@ DECLARE
     heard boolean := false;
     counted boolean := false;
     liveness CONSTANT bigint := 1000000;
-    -- Whether those of the process who were let in are counted: they are not if it was silent.
-    is_live boolean := false;
     was_let_in boolean;
     is_anew boolean := false;
     behind_silent boolean;
@@ -74,10 +72,13 @@ BEGIN
             places[r.k] := r.arrival;
             placed := placed + 1;
         END LOOP;
-        IF placed > 0 AND o.let_up > 0 THEN
-            is_live := EXISTS (
-                SELECT FROM stanchion.processes p WHERE p.namespace = o.namespace AND p.process = p_process
-                AND p.heard BETWEEN p_now - liveness AND p_now + liveness);
+        -- Of a process that was silent, it is not known who was let in.
+        IF placed > 0 AND o.let_up > 0 AND NOT EXISTS (
+            SELECT FROM stanchion.processes p WHERE p.namespace = o.namespace AND p.process = p_process
+            AND p.heard BETWEEN p_now - liveness AND p_now + liveness)
+        THEN
+            o := stanchion.let_anew(o);
+            woken := true;
         END IF;
     END IF;
     FOR k IN 1 .. size LOOP
@@ -134,8 +135,8 @@ BEGIN
         was_let_in := coalesce(place <= o.let_up, false) AND weight <= lim;
         -- Whoever was let in comes in; anybody else beside all of them, and in its turn.
         IF front AND o.waiting > 0 AND NOT was_let_in THEN
-            behind_silent := o.used + o.let_room + weight > lim AND NOT is_anew AND (
-                SELECT q.till <= p_now FROM stanchion.each_waiter(o.namespace, o.id, p_now, p_process, 0, 1) q);
+            behind_silent := o.used + o.let_room + weight > lim AND NOT is_anew AND coalesce((
+                SELECT q.till <= p_now FROM stanchion.each_waiter(o.namespace, o.id, p_now, p_process, 0, 1) q), true);
             IF behind_silent OR line IS NULL THEN
                 IF joined <> '{}' OR left_places <> '{}' THEN
                     PERFORM stanchion.acquire_flush(o.id, p_now, p_process, p_tickets, p_weights, p_leases,
@@ -225,9 +226,13 @@ BEGIN
         ELSIF place IS NOT NULL THEN
             left_places := left_places || place;
             o.waiting := o.waiting - 1;
-            IF was_let_in AND is_live THEN
+            IF was_let_in THEN
                 o.let_room := o.let_room - weight;
                 o.let_due := o.let_due - 1;
+                IF o.let_due <= 0 THEN
+                    o := stanchion.let_anew(o);
+                    line := NULL;
+                END IF;
             END IF;
             -- Of those who were let in, the one that makes them half lets the next ones in.
             woken := woken OR NOT was_let_in OR codes[k] <> 0 OR o.let_due * 2 <= o.let_told;

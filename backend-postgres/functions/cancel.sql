@@ -27,6 +27,7 @@ DECLARE
     gone bigint;
     came bigint;
     kept bigint;
+    is_unknown boolean;
     longest bigint;
 BEGIN
     PERFORM stanchion.enter();
@@ -59,19 +60,23 @@ BEGIN
         END IF;
         gone := 0;
         IF o.waiting > 0 THEN
-            -- What was kept for a silent one is counted anew by a poll.
             WITH ended AS (
                 DELETE FROM stanchion.waiters w WHERE w.object + 0 = o.id AND w.ticket = ANY (tickets)
-                RETURNING w.weight, w.arrival <= o.let_up AND w.weight <= o.lim AND EXISTS (
+                RETURNING w.weight, w.arrival <= o.let_up AND w.weight <= o.lim AS was_let_in, EXISTS (
                     SELECT FROM stanchion.processes p WHERE p.namespace = o.namespace AND p.process = w.process
-                    AND p.heard BETWEEN clock - liveness AND clock + liveness) AS was_let_in
+                    AND p.heard BETWEEN clock - liveness AND clock + liveness) AS is_live
             )
             SELECT count(*), count(*) FILTER (WHERE e.was_let_in),
-                   coalesce(sum(e.weight) FILTER (WHERE e.was_let_in), 0)::bigint
-            INTO gone, came, kept FROM ended e;
+                   coalesce(sum(e.weight) FILTER (WHERE e.was_let_in), 0)::bigint,
+                   coalesce(bool_or(e.was_let_in AND NOT e.is_live), false)
+            INTO gone, came, kept, is_unknown FROM ended e;
             o.waiting := o.waiting - gone;
             o.let_due := o.let_due - came;
             o.let_room := o.let_room - kept;
+            -- Of a process that was silent, it is not known who was let in.
+            IF came > 0 AND (is_unknown OR o.let_due <= 0) THEN
+                o := stanchion.let_anew(o);
+            END IF;
         END IF;
         longest := stanchion.leave_tombstones(o.id, clock, tickets, p_leases[first:last], NULL);
         o.tombstones_until := greatest(o.tombstones_until, clock + longest);

@@ -54,7 +54,7 @@ BEGIN
     IF o.waiting = 0 OR o.lim IS NULL THEN
         RETURN;
     END IF;
-    IF NOT p_anew THEN
+    IF NOT p_anew AND o.let_due > 0 THEN
         room := room - o.let_room;
         up := before;
         kept := o.let_room;
@@ -113,7 +113,8 @@ BEGIN
     END LOOP;
     -- Where more were let in than one call looks at, they stay so.
     IF is_kept AND (looked < most OR up >= before) THEN
-        o.let_up := up;
+        -- Where nobody is due, whoever is silent in front may be first again.
+        o.let_up := CASE WHEN due > 0 THEN up ELSE 0 END;
         o.let_room := kept;
         o.let_due := due;
         IF told > 0 THEN
@@ -138,7 +139,7 @@ BEGIN
             o.heaviest := o.let_most;
             o.let_over := 0;
             o.let_most := 0;
-        ELSE
+        ELSIF tickets <> '{}' OR ready <> '{}' THEN
             soon := p_now;
         END IF;
     END IF;

@@ -51,13 +51,15 @@ BEGIN
         taken := o.keyed AND o.used = 0 AND EXISTS (
             SELECT FROM stanchion.session_holders(p_namespace, o.name) h WHERE h.holds);
         IF NOT claimed[i] AND o.used < o.lim AND taken IS NOT TRUE THEN
-            SELECT q.process, q.ticket, q.weight, coalesce(p.heard, q.since) AS heard INTO front
+            SELECT q.process, q.ticket, q.weight, q.arrival, coalesce(p.heard, q.since) AS heard INTO front
             FROM stanchion.waiters q
             LEFT JOIN stanchion.processes p ON p.namespace = p_namespace AND p.process = q.process
             WHERE q.object = o.id ORDER BY q.arrival LIMIT 1;
             -- A live one that does not fit keeps all others waiting.
             claimed[i] := front.process IS NOT NULL AND (
                 (front.weight <= o.lim - o.used AND NOT (by_session AND o.kind = 'm'))
+                -- It was silent when those behind it were let in.
+                OR front.arrival <= o.let_up
                 OR (front.process <> p_process AND front.heard NOT BETWEEN clock - liveness AND clock));
             IF NOT claimed[i] AND front.process <> p_process THEN
                 blocked[i] := front.heard + liveness;

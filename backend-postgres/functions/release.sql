@@ -22,6 +22,7 @@ DECLARE
     o stanchion.objects;
     clock bigint;
     before bigint;
+    was stanchion.objects;
     first integer := 1;
     last integer;
     tickets uuid[] := p_tickets;
@@ -72,6 +73,7 @@ BEGIN
         END IF;
         IF o.id IS NOT NULL THEN
             before := o.used;
+            was := o;
             IF o.next <= clock THEN
                 o := stanchion.remove_expired(o, clock);
             END IF;
@@ -114,7 +116,7 @@ BEGIN
             IF o.waiting > 0 AND (o.used < before OR freed = 0) THEN
                 o := stanchion.wake(o, clock, NULL);
             END IF;
-            PERFORM stanchion.save(o, o.used < before OR longest > 0, clock, longest, p_tokens);
+            PERFORM stanchion.save(o, o IS DISTINCT FROM was, clock, longest, p_tokens);
         END IF;
         first := last + 1;
     END LOOP;

@@ -63,7 +63,7 @@ impl Durability {
 
     /// Returns the error of a write that too little keeps.
     pub(crate) fn shortfall(&self, acknowledged: Result<Acknowledged>, writes: Writes) -> Option<Error> {
-        let what = if writes == Writes::Grants { "the grant, which was undone" } else { "the renewal" };
+        let what = if writes == Writes::Grants { "the grant" } else { "the renewal" };
         let detail = match acknowledged {
             Ok(Acknowledged { disk: false, .. }) if self.fsync => {
                 format!("the server had not written to disk in time {what}")

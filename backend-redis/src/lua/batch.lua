@@ -21,7 +21,7 @@ end
 
 -- Tells those who fit now, and those who never will.
 local function wake(o)
-  looks = math.max(looks, 1)
+  looks = math.max(looks, FEW)
   let_in(o, nil, nil, true)
   tell_large(o)
 end

@@ -50,6 +50,7 @@ return run(0, function(o)
   if o.aside then return { -2 } end
   if not o.lim then return { o.epoch, -1, 0 } end
   local ready = {}
+  looks = math.max(looks, FEW)
   local soon, others = look_at_let_in(o, ready)
   local next_soon, next_others = let_in(o, PROCESS, ready, o.wake or not o.mutex)
   soon, others = math.min(soon, next_soon), others or next_others

@@ -15,9 +15,9 @@ local MAX_LEASE = 86400000000
 local BOX_MS, BOX_LENGTH = 10000, 10000
 -- Maximum number of waiters that one call puts back, puts aside or removes.
 local moves = 500
--- Maximum number of waiters that one call looks at, and of those that it lets in; each object lets
--- one in at least.
-local looks, tells = 400, 250
+-- Maximum number of waiters that one call looks at, and of those that it lets in; each object has
+-- a few looks, and lets one in at least.
+local looks, tells, FEW = 400, 250, 4
 
 -- Marks the asking process as live, and keeps the mark as long as its waiters keep their places.
 local function mark_live(o, lease)
@@ -86,7 +86,12 @@ local function put_back(o)
     o.aside = false
     return
   end
-  if first[1] and tonumber(first[2]) <= o.up then let_anew(o) end
+  if first[1] then
+    local number = tonumber(first[2])
+    -- What is written of a queue that was empty says nothing of this one.
+    if number <= o.up or o.n == 0 and o.had then let_anew(o) end
+    if number <= o.over then o.over, o.most, o.relet = 0, 0, true end
+  end
   for i = 1, #first, 2 do
     entries[i], entries[i + 1] = first[i + 1], first[i]
     tickets[#tickets + 1], fields[#fields + 1] = first[i], 'w' .. first[i]
@@ -121,6 +126,8 @@ end
 -- O(log Q + visited + moved).
 local function each_waiter(o, visit, from, stop)
   local at, number, chunk, gone, done = 0, from > 0 and '(' .. int(from) or '-inf', 1, 0, o.n == 0
+  -- Whoever is silent is not among those who are let in from here on.
+  local up = o.up
   while not done do
     if looks <= 0 then
       o.unfinished, done = true, true
@@ -156,7 +163,7 @@ local function each_waiter(o, visit, from, stop)
       elseif not unheard or unheard < now then
         call('ZREM', o.q, w.ticket)
         call('HDEL', o.h, fields[i])
-        if w.weight and o.lim then come(o, w.number, w.weight) end
+        if w.weight and o.lim and w.number <= up then come(o, w.number, w.weight) end
         gone, moves = gone + 1, moves - 1
       else
         moves = moves - 1
@@ -170,7 +177,7 @@ local function each_waiter(o, visit, from, stop)
       if put_aside(o, process, of.entries, of.tickets, of.expiry) then
         gone = gone + #of.tickets
         for _, w in ipairs(of.waiters) do
-          if o.lim then come(o, w.number, w.weight) end
+          if o.lim and w.number <= up then come(o, w.number, w.weight) end
         end
       else
         -- Nothing was moved, so nothing bounds the walk.

@@ -6,7 +6,7 @@ use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, ForceRelease, KeepPlaces, Kept,
     Object, Poll, Polled, Release, Renew, Resize, Usage, inspect_in_parts,
 };
-use stanchion_core::{Error, Inspection, Result};
+use stanchion_core::{Error, ErrorKind, Inspection, Result};
 
 use super::reply::Reply;
 use super::step::Step;
@@ -137,8 +137,15 @@ impl RedisSteps {
         };
         let step = Step::new(&self.scripts().attach, |entry: &Attach| &entry.object, arguments);
         let reply = self.call_one(&step.writing(Writes::Grants), attach, end).await?;
-        // After an error the engine asks again, and in the end withdraws the hold.
-        reply.confirmed(Reply::attached, Option::is_some)
+        // It was moved, and nothing moves it back: the engine asks again, and in the end withdraws it.
+        let attached = reply.confirmed(Reply::attached, Option::is_some);
+        attached.map_err(|error| match error.kind() {
+            ErrorKind::Unavailable => {
+                Error::new(ErrorKind::Unknown, "the hold was moved, and too little keeps that")
+                    .with_source(error)
+            }
+            _ => error,
+        })
     }
 
     pub(super) async fn inspect(&self, object: &Object, end: Instant) -> Result<Inspection> {

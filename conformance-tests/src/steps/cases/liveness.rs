@@ -131,6 +131,71 @@ pub(super) async fn c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_h
     granted(&row.silent, &row.first).await;
 }
 
+/// Who was silent while others were let in keeps its place all the same, and is not counted among
+/// them.
+pub(super) async fn c16_who_was_silent_while_others_were_let_in_is_in_front_again(harness: &dyn StepHarness) {
+    const SILENCE: Duration = Duration::from_millis(2_500);
+    const LONG: Duration = Duration::from_secs(6);
+    let pair = async || (harness.process().await, harness.process().await);
+    let newcomer = |object: &Object, limit| Acquire { queue: false, ..ask_many(object, 1, limit) };
+    // A heavy one in front: those behind it came in, and it is first for what they give back.
+    let heavy = async {
+        let ((live, silent), object) = (pair().await, semaphore("heavy"));
+        let (one, two) = (ask_many(&object, 1, 2), ask_many(&object, 1, 2));
+        granted(&live, &one).await;
+        granted(&live, &two).await;
+        let (first, second) = (ask_many(&object, 2, 2), ask_many(&object, 1, 2));
+        waits(&silent, &first).await;
+        waits(&live, &second).await;
+        heard(&[&live], &object, SILENCE).await;
+        release(&live, &one).await;
+        turn(&live, &second, LONG).await;
+        granted(&live, &second).await;
+        poll(&silent, &object).await;
+        release(&live, &two).await;
+        waits(&live, &newcomer(&object, 2)).await;
+        release(&live, &second).await;
+        granted(&silent, &first).await;
+    };
+    // One between two that are let in together: what is kept for those is not given away.
+    let between = async {
+        let ((live, silent), object) = (pair().await, semaphore("between"));
+        let held = ask_many(&object, 2, 2);
+        granted(&live, &held).await;
+        let [first, second, third] = [(); 3].map(|()| ask_many(&object, 1, 2));
+        waits(&live, &first).await;
+        waits(&silent, &second).await;
+        waits(&live, &third).await;
+        heard(&[&live], &object, SILENCE).await;
+        release(&live, &held).await;
+        turn(&live, &third, LONG).await;
+        waits(&live, &newcomer(&object, 2)).await;
+        granted(&live, &first).await;
+        waits(&live, &newcomer(&object, 2)).await;
+        granted(&live, &third).await;
+    };
+    // One that comes back where nobody else waits any more.
+    let alone = async {
+        let ((live, silent), object) = (pair().await, semaphore("alone"));
+        let held = ask_many(&object, 1, 1);
+        granted(&live, &held).await;
+        let [first, second, third] = [(); 3].map(|()| ask_many(&object, 1, 1));
+        waits(&silent, &first).await;
+        waits(&live, &second).await;
+        heard(&[&live], &object, SILENCE).await;
+        release(&live, &held).await;
+        turn(&live, &second, LONG).await;
+        granted(&live, &second).await;
+        poll(&silent, &object).await;
+        waits(&live, &third).await;
+        release(&live, &second).await;
+        waits(&live, &third).await;
+        waits(&live, &newcomer(&object, 1)).await;
+        granted(&silent, &first).await;
+    };
+    tokio::join!(heavy, between, alone);
+}
+
 pub(super) async fn c16_a_place_that_is_kept_is_that_of_a_live_waiter(harness: &dyn StepHarness) {
     // Kept all the time, and again after a silence.
     for silence in [Duration::ZERO, LIVENESS * 5 / 2] {

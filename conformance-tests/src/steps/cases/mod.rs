@@ -82,6 +82,7 @@ macro_rules! for_each_permit_step_case {
             ]
             { liveness } [
                 c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_heard,
+                c16_who_was_silent_while_others_were_let_in_is_in_front_again,
                 c16_a_place_that_is_kept_is_that_of_a_live_waiter,
                 c16_a_silent_waiter_loses_its_place_after_its_lease,
                 c23_a_place_that_has_ended_is_not_counted,

@@ -116,7 +116,11 @@ pub(crate) async fn move_hold(
             Ok(Some(_)) if now() > sent + attach.lease.handout() => {
                 ambiguous = true;
                 if attempt == ATTEMPTS {
-                    return Err(unknown.unwrap_or_else(|| Error::too_slow(attach.lease, sent.elapsed())));
+                    // It was moved, and is being released.
+                    let slow = Error::too_slow(attach.lease, sent.elapsed());
+                    let moved =
+                        || Error::new(ErrorKind::Unknown, "the hold was moved too late").with_source(slow);
+                    return Err(unknown.unwrap_or_else(moved));
                 }
             }
             Ok(Some(attached)) => return Ok(Some((Moved { attached, sent }, in_doubt))),
