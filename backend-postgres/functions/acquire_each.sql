@@ -23,8 +23,8 @@ DECLARE
     has_tombstone boolean[] := array_fill(false, ARRAY[size]);
     places bigint[] := array_fill(NULL::bigint, ARRAY[size]);
     placed integer := 0;
-    -- The live waiters behind those who were let in, in order, at most one more than may leave; null
-    -- if unknown. `at` is the index of the first one.
+    -- The live waiters behind those who were let in, in order, at most one more than may leave;
+    -- null if unknown. `at` is the index of the first one.
     line bigint[];
     at integer := 1;
     heard boolean := false;

@@ -13,9 +13,9 @@
 -- H fields: `f` the filter: "generation ends set cursor terms", where `ends` is when all of it
 -- expires, in ms, 0 for never, `set` how many bits are set, and `cursor` how far a sweep of the
 -- fields `a` has come; terms are "bits hashes capacity rate ttl", the rate as hex of the bits of a
--- double, the time to live in ms, 0 for none, or "-" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a
--- lane, as in the step `bloom_probe`. Answers outlive the filter: H expires 60 s after it, and a
--- clear leaves them there.
+-- double, the time to live in ms, 0 for none, or "-" after a clear; `p<page>` for each page that
+-- was begun; `a<lane>` the last answer to a lane, as in the step `bloom_probe`. Answers outlive the
+-- filter: H expires 60 s after it, and a clear leaves them there.
 --
 -- A page belongs to the filter if H has a field for it. Any other value under its key was left by a
 -- filter that was cleared or lost, and is deleted before the page is begun. A page that belongs to

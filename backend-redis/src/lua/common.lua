@@ -45,9 +45,9 @@ local function each_field(h, visit)
   until cursor == '0'
 end
 
--- Removes answers that no retry asks for any more from a part of a record, which begins at `cursor`.
--- Returns where the next part begins: one part for each new answer keeps them few. O(1), or
--- O(fields) of a small record.
+-- Removes answers that no retry asks for any more from a part of a record, which begins at
+-- `cursor`. Returns where the next part begins: one part for each new answer keeps them few. O(1),
+-- or O(fields) of a small record.
 local function sweep_answers(h, cursor, is_due)
   local page, old = redis.call('HSCAN', h, cursor, 'MATCH', 'a*', 'COUNT', 32), {}
   for i = 1, #page[2], 2 do

@@ -5,8 +5,9 @@
 --
 -- ARGV     for each entry: the ticket, or empty for all; for all, what the call before returned:
 --          `next` (`0` at first) and `before` (empty at first)
--- Returns  {count}: how many holds were freed; for all {count, next, before} if there may be more. Holds granted after the first call are not freed. `before` is
---          the time of that call and the server process, whose positions mean nothing to another.
+-- Returns  {count}: how many holds were freed; for all {count, next, before} if there may be more.
+--          Holds granted after the first call are not freed. `before` is the time of that call and
+--          the server process, whose positions mean nothing to another.
 -- Complexity  O(log E) for one; a part of all holds at a time, O(part · log E).
 -- Retry    finds nothing left to free.
 

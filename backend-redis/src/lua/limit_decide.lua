@@ -17,8 +17,8 @@
 --          "r READY_AT WAIT" reserved   "n" no place within the maximum wait   "c" cancelled before
 --          "m COUNT" the quotas differ   "l COUNT" larger than the burst
 --          and "q AMOUNT PERIOD BURST" before the first group and where the quota was replaced.
--- Complexity  O(groups); for reservations O(log Z) each; O(1) for a new lane, and for what is due to
---          be forgotten.
+-- Complexity  O(groups); for reservations O(log Z) each; O(1) for a new lane, and for what is due
+--             to be forgotten.
 -- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first
 --          time. The waits in it count from the first decision: the client subtracts `elapsed`.
 

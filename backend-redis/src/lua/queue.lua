@@ -3,12 +3,12 @@
 -- A release, or whatever else makes room, lets the first waiters in who fit together: each of their
 -- processes is told once, and each waiter then claims its hold by the step `acquire`. H keeps in
 -- `let` up to which arrival number that was done, so that no waiter is told twice of the same room
--- and nobody looks at those in front again: "up room due told over most". All in Q up to `up` that are
--- not larger than the limit were let in; they are `due`, their weights add up to `room`, and with
--- what is held they are within the limit. `told` is how many were due when some were let in last:
--- when half of them have come, the next are let in, as far as there is room. While some may be
--- larger than the limit, `over` is up to which number those were told in this round, and `most` the
--- largest weight in it so far. A mutex, which lets one in at a time, has no such field.
+-- and nobody looks at those in front again: "up room due told over most". All in Q up to `up` that
+-- are not larger than the limit were let in; they are `due`, their weights add up to `room`, and
+-- with what is held they are within the limit. `told` is how many were due when some were let in
+-- last: when half of them have come, the next are let in, as far as there is room. While some may
+-- be larger than the limit, `over` is up to which number those were told in this round, and `most`
+-- the largest weight in it so far. A mutex, which lets one in at a time, has no such field.
 
 local SWEEP = 1000000
 local MAX_LEASE = 86400000000

@@ -137,7 +137,8 @@ impl RedisSteps {
         };
         let step = Step::new(&self.scripts().attach, |entry: &Attach| &entry.object, arguments);
         let reply = self.call_one(&step.writing(Writes::Grants), attach, end).await?;
-        // It was moved, and nothing moves it back: the engine asks again, and in the end withdraws it.
+        // It was moved, and nothing moves it back: the engine asks again, and in the end withdraws
+        // it.
         let attached = reply.confirmed(Reply::attached, Option::is_some);
         attached.map_err(|error| match error.kind() {
             ErrorKind::Unavailable => {

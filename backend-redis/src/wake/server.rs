@@ -169,7 +169,8 @@ impl ServerWake {
         answer.map_err(|error| error::certain(error::of_request(error)))
     }
 
-    /// Returns the pop over the boxes that are waited for, or were since the last one: a lock that is
+    /// Returns the pop over the boxes that are waited for, or were since the last one: a lock that
+    ///         is
     /// wanted again and again costs no nudge each time. Those of each namespace come first in their
     /// turn. If nothing of `own` is waited for, all of it is there: whoever asks can know better.
     fn command(&self, own: &Inbox) -> Cmd {

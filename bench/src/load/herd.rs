@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use stanchion_core::{MutexOptions, OnMismatch, Permit, SemaphoreOptions, Store, WaitGroupOptions};
+use stanchion_core::{MutexOptions, OnMismatch, SemaphoreOptions, Store, WaitGroupOptions};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -86,6 +86,7 @@ pub fn herds(
 /// What waits: tasks that say when they were let in.
 type Waiting = JoinSet<Result<(Instant, Option<Box<dyn Send>>), Failure>>;
 
+#[expect(clippy::future_not_send, reason = "it is driven by the thread that made it")]
 async fn run(
     herd: Herd,
     stores: &[Arc<dyn Store>],
@@ -149,7 +150,8 @@ async fn run(
             let (begin, before) = (clock(), requests().await?);
             if herd == Herd::Resize {
                 semaphore.resize(all + 1).await?;
-                waiting.spawn(keep(held));
+                // It was in before all others.
+                waiting.spawn(std::future::ready(Ok((begin, Some(Box::new(held) as Box<dyn Send>)))));
             } else {
                 held.release().await?;
             }
@@ -164,7 +166,7 @@ async fn run(
             last = last.max(at);
             guards.push(guard);
         }
-        Ok::<_, Failure>(requests().await?)
+        requests().await
     };
     let coming = async { timeout(TIMEOUT, coming).await.map_err(|_| format!("not in within {TIMEOUT:?}"))? };
     let (after, others) = tokio::try_join!(coming, passing(Duration::from_millis(250)))?;
@@ -174,11 +176,6 @@ async fn run(
     }
     let time = last.saturating_duration_since(begin).as_secs_f64();
     Ok(vec![time, (after - before) / whole(waiters), others.p99])
-}
-
-async fn keep(permit: Permit) -> Result<(Instant, Option<Box<dyn Send>>), Failure> {
-    // It was in before all others.
-    Ok((clock(), Some(Box::new(permit))))
 }
 
 async fn semaphore_waiters(

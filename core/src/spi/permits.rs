@@ -169,8 +169,8 @@ pub struct Release {
 
 /// A request to withdraw an acquisition, whatever its outcome: a hold is released, a place in the
 /// queue given up. A tombstone that is asked for MUST be left in every case, also if there was a
-/// hold or a place: it refuses an acquire that arrives after its cancel, and a late copy of one that
-/// arrived before ([C4]). A retry only sets the tombstone's time anew.
+/// hold or a place: it refuses an acquire that arrives after its cancel, and a late copy of one
+/// that arrived before ([C4]). A retry only sets the tombstone's time anew.
 ///
 /// [C4]: crate::contract#c4
 #[derive(Clone, Debug, PartialEq, Eq)]

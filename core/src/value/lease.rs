@@ -74,9 +74,9 @@ impl Ttl {
     const LONGEST_TOMBSTONE: Self = Self(Duration::from_secs(300));
 
     /// Returns the time for which a tombstone refuses late requests of a withdrawn acquisition with
-    /// this lease ([C4]): the lease, but 30 s at least and 5 min at most. A request can be late by as
-    /// long as its connection was interrupted, however short the lease is, and no connection keeps
-    /// one for longer.
+    /// this lease ([C4]): the lease, but 30 s at least and 5 min at most. A request can be late by
+    /// as long as its connection was interrupted, however short the lease is, and no connection
+    /// keeps one for longer.
     ///
     /// [C4]: crate::contract#c4
     pub(crate) fn tombstone(self) -> Self {

@@ -14,6 +14,7 @@ mod engine_contained;
 mod engine_groups;
 mod engine_joint;
 mod engine_leases;
+mod engine_limit_batches;
 mod engine_limits;
 mod engine_list;
 mod engine_log;

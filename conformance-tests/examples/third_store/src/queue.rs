@@ -40,9 +40,9 @@ impl Record {
         });
     }
 
-    /// Returns whether a ticket can come in beside all who hold and all live waiters in front of it,
-    /// who may come in any order. All waiters are in front of a ticket that has not joined. A waiter
-    /// that asks for more than the limit can never be granted, and is passed over.
+    /// Returns whether a ticket can come in beside all who hold and all live waiters in front of
+    /// it, who may come in any order. All waiters are in front of a ticket that has not joined. A
+    /// waiter that asks for more than the limit can never be granted, and is passed over.
     pub(crate) fn fits(&self, ticket: Ticket, weight: u32, limit: u32, at: &Moment<'_>) -> bool {
         let in_front = self.queue.iter().take_while(|waiter| waiter.ticket != ticket);
         let live = in_front.filter(|waiter| waiter.weight <= limit && at.is_live(waiter.process));

@@ -58,7 +58,8 @@ impl LeaseBackend {
     async fn try_detach(&self, lease: Ttl) -> Result<Ticket> {
         let to = Ticket::detached();
         let object = self.hold.object.clone();
-        // Where a close frees the new ticket before the move arrives, the hold is still the old one's.
+        // Where a close frees the new ticket before the move arrives, the hold is still the old
+        // one's.
         let mut held = InDoubt::new(&self.engine, &object, self.hold.ticket, self.hold.lease, Left::Moved);
         held.sent();
         // Without a close, the guard frees it.

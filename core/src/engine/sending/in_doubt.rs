@@ -39,8 +39,8 @@ impl InDoubt {
         self.engine.shared.waiters.ask(&self.leftover);
     }
 
-    /// Notes that every request so far was answered, the last one with a place in the queue: none of
-    /// them can arrive after what frees that (C4).
+    /// Notes that every request so far was answered, the last one with a place in the queue: none
+    /// of them can arrive after what frees that (C4).
     pub(crate) fn answered(&mut self) {
         self.leftover.is_answered = true;
         self.engine.shared.waiters.ask(&self.leftover);

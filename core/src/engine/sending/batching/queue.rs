@@ -36,9 +36,9 @@ pub(super) const STALE: Duration = Duration::from_millis(25);
 pub(super) struct RequestQueue {
     runtime: Handle,
     steps: Arc<dyn Steps>,
-    /// Of requests whose batches are in turn: how many entries a batch of that lane has at most. One
-    /// batch leaves after the other, however long each takes: only a request that its own caller
-    /// polls can be overtaken.
+    /// Of requests whose batches are in turn: how many entries a batch of that lane has at most.
+    /// One batch leaves after the other, however long each takes: only a request that its own
+    /// caller polls can be overtaken.
     in_turn: Option<(Arc<PartSizes>, Lane)>,
     state: Mutex<State>,
 }
