@@ -90,8 +90,7 @@ impl Script {
 #[cfg(test)]
 impl Script {
     /// Returns the script with a count of what it does: at its end it pushes its name, the number
-    ///         of
-    /// commands that it has called, and of the elements that it was given, to a list.
+    /// of commands that it has called, and of the elements that it was given, to a list.
     fn counted(&self, name: &str, list: &str) -> Self {
         let text = include_str!("steps/scans/counted.lua")
             .replace("NAME", name)

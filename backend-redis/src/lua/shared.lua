@@ -220,11 +220,10 @@ local function recall_let_in(o, text)
   o.had = text
 end
 
--- Takes a waiter that leaves Q out of those who were let in; returns whether it was one.
+-- Takes a waiter that leaves Q out of those who were let in, if it was one.
 local function come(o, number, weight)
-  if number > o.up or weight > o.lim then return false end
+  if number > o.up or weight > o.lim then return end
   o.room, o.due, o.relet = o.room - weight, o.due - 1, true
-  return true
 end
 
 -- Nobody counts as let in any more: the next look begins at the first in the queue.

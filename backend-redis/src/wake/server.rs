@@ -170,9 +170,9 @@ impl ServerWake {
     }
 
     /// Returns the pop over the boxes that are waited for, or were since the last one: a lock that
-    ///         is
-    /// wanted again and again costs no nudge each time. Those of each namespace come first in their
-    /// turn. If nothing of `own` is waited for, all of it is there: whoever asks can know better.
+    /// is wanted again and again costs no nudge each time. Those of each namespace come first in
+    /// their turn. If nothing of `own` is waited for, all of it is there: whoever asks can know
+    /// better.
     fn command(&self, own: &Inbox) -> Cmd {
         let mut inboxes = self.inboxes();
         inboxes.all.retain(|entry| entry.inbox.strong_count() > 0);
