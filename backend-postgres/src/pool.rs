@@ -5,6 +5,7 @@ mod failed;
 mod runtime_connections;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
 use stanchion_core::connect::current_runtime;
+use stanchion_core::runtime::Stay;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
@@ -24,6 +26,8 @@ use crate::error;
 use crate::schema::Statement;
 use crate::user_connection::UserConnection;
 
+/// The runtime that has the connection does not poll the call any more.
+const MOVED: &str = "another runtime went on with the call";
 /// Maximum time that a connection may be idle before it is checked by a ping at its next use.
 const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
 
@@ -177,12 +181,22 @@ impl Pool {
         let local = self.local()?;
         let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request timeout");
         let _permit = timeout_at(end, local.permits.acquire()).await.map_err(late)?;
-        let open = timeout_at(end, self.open(&local)).await;
+        let opening = pin!(timeout_at(end, self.open(&local)));
+        let moved = || Error::new(ErrorKind::Unavailable, MOVED);
+        let open = Stay::new(opening).await.ok_or_else(moved)?;
         let open = Some(open.map_err(|_| self.unconnected())??);
         let mut under_way = UnderWay { open, pool: self, local: &local };
         let (mut sent, began) = (false, now());
-        let answer = timeout_at(end, self.send(&mut under_way.open, statement, arguments, &mut sent)).await;
+        let answer = {
+            let sending = self.send(&mut under_way.open, statement, arguments, &mut sent);
+            Stay::new(pin!(timeout_at(end, sending))).await
+        };
         let open = under_way.end();
+        let Some(answer) = answer else {
+            // What comes of it belongs to a runtime that may drive nothing.
+            let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
+            return Err(Error::new(kind, MOVED));
+        };
         match answer {
             Ok(Ok(rows)) => {
                 open.into_iter().for_each(|open| local.put_back(open));

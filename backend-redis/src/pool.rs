@@ -2,12 +2,14 @@
 //! they broke.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, real, timeout_at};
 use stanchion_core::connect::Attempts;
+use stanchion_core::runtime::Stay;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 
@@ -46,6 +48,9 @@ struct Connections {
 
 #[derive(Default)]
 struct OpenConnections(Mutex<Vec<(Id, Connection)>>);
+
+/// The runtime that has the connection does not poll the call any more.
+const MOVED: &str = "another runtime went on with the call";
 
 impl OpenConnections {
     fn all(&self) -> MutexGuard<'_, Vec<(Id, Connection)>> {
@@ -193,10 +198,17 @@ impl Pool {
             }
             PoolKind::Own { connector, connections, waiting_connections } => {
                 let connections = if command.waits() { waiting_connections } else { connections };
-                let connected = timeout_at(end, connections.connection(connector)).await;
+                let connecting = pin!(timeout_at(end, connections.connection(connector)));
+                let moved = || self.locate(Error::new(ErrorKind::Unavailable, MOVED));
+                let connected = Stay::new(connecting).await.ok_or_else(moved)?;
                 let mut connection = connected.map_err(|_| connector.unanswered())??;
                 let sent = real();
-                match timeout_at(end, connection.exchange(&parts)).await {
+                let exchanged = {
+                    let exchanging = pin!(timeout_at(end, connection.exchange(&parts)));
+                    Stay::new(exchanging).await
+                };
+                let moved = || self.locate(Error::new(ErrorKind::Unknown, MOVED));
+                match exchanged.ok_or_else(moved)? {
                     Ok(Ok(answers)) => {
                         connection.note_answer();
                         if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {

@@ -289,6 +289,15 @@ pub async fn join_all<T>(tasks: Vec<Task<T>>) -> Vec<T> {
 pub struct Lone(Runtime);
 
 impl Lone {
+    /// Makes a runtime that drives neither sockets nor timers.
+    ///
+    /// # Panics
+    /// If the system refuses it.
+    #[must_use]
+    pub fn without_drivers() -> Self {
+        Self(Builder::new_current_thread().build().expect("a single-threaded runtime"))
+    }
+
     /// Runs a future to its end.
     pub fn drive<F: Future>(&self, future: F) -> F::Output {
         self.0.block_on(future)

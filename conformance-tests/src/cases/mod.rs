@@ -284,6 +284,8 @@ macro_rules! for_each_case {
                 c21_a_refusal_has_its_context,
                 c21_an_error_names_the_call_that_was_made,
                 c28_calls_need_no_runtime,
+                c28_calls_need_no_sockets_or_timers_of_their_runtime,
+                c28_a_call_leaves_a_runtime_that_stands_still,
                 c29_stats_tell_what_the_process_does,
                 c28_a_store_outlives_the_runtimes_that_use_it,
                 c28_a_call_moves_from_one_runtime_to_another,

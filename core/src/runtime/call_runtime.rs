@@ -1,9 +1,12 @@
 //! Where a caller's call runs, and what becomes of it in a forked child.
 
+use std::collections::VecDeque;
 use std::mem::forget;
+use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 
@@ -18,13 +21,24 @@ pub(crate) struct CallRuntime {
     pub(crate) runtime: Option<Handle>,
     /// The process that opened the store.
     pub(crate) process: u32,
-    /// The callers' runtime that has connections of its own, until it ends (C28).
-    chosen: Mutex<Option<(Id, RuntimeMark)>>,
+    callers: Mutex<Callers>,
 }
+
+/// The runtimes of the callers.
+#[derive(Debug, Default)]
+struct Callers {
+    /// The one that has connections of its own, until it ends (C28).
+    chosen: Option<(Id, RuntimeMark)>,
+    /// The last ones that cannot have any.
+    unfit: VecDeque<Id>,
+}
+
+/// Maximum number of unfit runtimes that are remembered: another one is looked at again.
+const MAX_UNFIT: usize = 64;
 
 impl CallRuntime {
     pub(crate) fn new(runtime: Option<Handle>) -> Self {
-        Self { runtime, process: std::process::id(), chosen: Mutex::new(None) }
+        Self { runtime, process: std::process::id(), callers: Mutex::default() }
     }
 
     /// Returns whether this process is a forked child of the one that opened the store.
@@ -57,27 +71,55 @@ impl CallRuntime {
     }
 
     /// Whether calls may run on the current runtime, whose id this is. The first that asks gets
-    /// connections of its own; when it has ended, the next one that asks.
+    /// connections of its own, if it can drive them; when it has ended, the next one that asks.
     fn is_chosen(&self, current: Id) -> bool {
         let Some(engine) = &self.runtime else { return true };
         if engine.id() == current {
             return true;
         }
-        let mut chosen = match self.chosen.try_lock() {
-            Ok(chosen) => chosen,
+        let mut callers = match self.callers.try_lock() {
+            Ok(callers) => callers,
             // Another thread of its parent may have held the lock at the fork. The call itself
             // refuses a forked child.
             Err(TryLockError::WouldBlock) if self.is_forked() => return true,
-            Err(_) => self.chosen.lock().unwrap_or_else(PoisonError::into_inner),
+            Err(_) => self.callers.lock().unwrap_or_else(PoisonError::into_inner),
         };
-        match &*chosen {
-            Some((id, mark)) if mark.is_there() => *id == current,
-            _ => {
-                *chosen = Some((current, RuntimeMark::leave()));
-                true
-            }
+        if let Some((id, mark)) = &callers.chosen
+            && mark.is_there()
+        {
+            return *id == current;
         }
+        if callers.unfit.contains(&current) {
+            return false;
+        }
+        if drives_connections() {
+            callers.chosen = Some((current, RuntimeMark::leave()));
+            return true;
+        }
+        if callers.unfit.len() == MAX_UNFIT {
+            callers.unfit.pop_front();
+        }
+        callers.unfit.push_back(current);
+        false
     }
+}
+
+/// Whether the current runtime drives timers, and sockets if a store needs them.
+///
+/// A runtime does not tell. One that does not drive them panics where one is made: that panic is
+/// caught here, but the program's panic hook sees it, once for each such runtime.
+#[expect(clippy::disallowed_methods, reason = "the timer is not waited for")]
+fn drives_connections() -> bool {
+    catch_unwind(|| {
+        drop(tokio::time::sleep(Duration::ZERO));
+        #[cfg(feature = "net")]
+        if let Ok(socket) = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))
+            && socket.set_nonblocking(true).is_ok()
+        {
+            drop(tokio::net::UdpSocket::from_std(socket));
+        }
+    })
+    .is_ok()
 }
 
 /// A call under way. A forked child that drops one forgets it: it may have locked what the child
@@ -175,6 +217,21 @@ mod tests {
         drop(first);
         assert_eq!(runs_on(&calls, &second), second.handle().id());
         assert_eq!(runs_on(&calls, &runtime()), engine.handle().id());
+    }
+
+    #[test]
+    fn c28_a_runtime_that_drives_no_connections_is_not_chosen() {
+        let (engine, fit) = (runtime(), runtime());
+        let calls = CallRuntime::new(Some(engine.handle().clone()));
+        let bare = Builder::new_current_thread().build().unwrap();
+        let timers = Builder::new_current_thread().enable_time().build().unwrap();
+        for _ in 0..2 {
+            assert_eq!(runs_on(&calls, &bare), engine.handle().id());
+            if cfg!(feature = "net") {
+                assert_eq!(runs_on(&calls, &timers), engine.handle().id());
+            }
+        }
+        assert_eq!(runs_on(&calls, &fit), fit.handle().id());
     }
 
     #[test]

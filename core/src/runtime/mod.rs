@@ -5,9 +5,11 @@ mod broadcast;
 pub(crate) mod call_runtime;
 mod contain_wake;
 mod runtime_mark;
+mod stay;
 pub(crate) mod thread;
 
 pub use self::broadcast::{Broadcast, Notified};
 pub use self::contain_wake::contain_wake;
 pub use self::runtime_mark::RuntimeMark;
+pub use self::stay::Stay;
 pub use self::thread::EngineThread;

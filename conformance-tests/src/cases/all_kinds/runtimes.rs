@@ -7,8 +7,8 @@ use stanchion_core::{LimiterOptions, Mutex, MutexOptions, Quota, SemaphoreOption
 
 use crate::harness::Harness;
 use crate::support::{
-    BRIEF, EPSILON, POLL_FLOOR, definite, drive_bare, on_another_runtime, on_bare_thread, pause, poll_once,
-    spawn, unique, within,
+    BRIEF, EPSILON, Lone, POLL_FLOOR, definite, drive_bare, on_another_runtime, on_bare_thread, pause,
+    poll_once, spawn, unique, within,
 };
 
 /// Uses a mutex, alone and with a waiter.
@@ -24,39 +24,46 @@ async fn lock_and_wait(store: &dyn Store, name: &str) {
     guard.release().await.expect("release");
 }
 
+/// Makes calls of all kinds.
+async fn call_all(store: &dyn Store, name: &str, ttl: Duration) {
+    store.ping().await.expect("ping");
+    lock_and_wait(store, name).await;
+    let semaphore = store.semaphore(name, SemaphoreOptions::new(1)).expect("a semaphore");
+    let mut options = SemaphoreOptions::new(1);
+    (options.hold.ttl, options.hold.max_hold) = (Some(ttl), Some(ttl));
+    let ending = store.semaphore(name, options).expect("a semaphore");
+    let permit = ending.acquire().await.expect("acquire");
+    let next = semaphore.acquire().await.expect("after the end of the hold");
+    permit.lost().await;
+    assert_eq!(semaphore.available().await.expect("a number"), 0);
+    next.release().await.expect("release");
+    let capabilities = store.capabilities();
+    if capabilities.wait_groups {
+        let group = store.wait_group(name, WaitGroupOptions::default()).expect("a group");
+        let member = group.add().await.expect("add");
+        assert!(definite(|| group.wait_for(BRIEF)).await.expect("a definite answer").is_none());
+        member.done().await.expect("done");
+        group.wait().await.expect("zero");
+    }
+    if capabilities.limiters {
+        let quota = Quota::per(1, Duration::from_millis(50)).burst(1);
+        let limiter = store.limiter(name, LimiterOptions::new(quota)).expect("a limiter");
+        assert!(limiter.allow().await.expect("a decision").allowed);
+        limiter.wait().await.expect("a token");
+        drop(limiter.reserve_n(1, POLL_FLOOR).await.expect("a place"));
+    }
+    store.drain().await.expect("drained");
+}
+
 pub(crate) async fn c28_calls_need_no_runtime(h: &dyn Harness) {
     let (store, name, ttl) = (h.store().await, unique("bare"), h.ttl());
-    let store = store.as_ref();
-    let calls = async {
-        store.ping().await.expect("ping");
-        lock_and_wait(store, &name).await;
-        let semaphore = store.semaphore(&name, SemaphoreOptions::new(1)).expect("a semaphore");
-        let mut options = SemaphoreOptions::new(1);
-        (options.hold.ttl, options.hold.max_hold) = (Some(ttl), Some(ttl));
-        let ending = store.semaphore(&name, options).expect("a semaphore");
-        let permit = ending.acquire().await.expect("acquire");
-        let next = semaphore.acquire().await.expect("after the end of the hold");
-        permit.lost().await;
-        assert_eq!(semaphore.available().await.expect("a number"), 0);
-        next.release().await.expect("release");
-        let capabilities = store.capabilities();
-        if capabilities.wait_groups {
-            let group = store.wait_group(&name, WaitGroupOptions::default()).expect("a group");
-            let member = group.add().await.expect("add");
-            assert!(definite(|| group.wait_for(BRIEF)).await.expect("a definite answer").is_none());
-            member.done().await.expect("done");
-            group.wait().await.expect("zero");
-        }
-        if capabilities.limiters {
-            let quota = Quota::per(1, Duration::from_millis(50)).burst(1);
-            let limiter = store.limiter(&name, LimiterOptions::new(quota)).expect("a limiter");
-            assert!(limiter.allow().await.expect("a decision").allowed);
-            limiter.wait().await.expect("a token");
-            drop(limiter.reserve_n(1, POLL_FLOOR).await.expect("a place"));
-        }
-        store.drain().await.expect("drained");
-    };
-    on_bare_thread(|| drive_bare(calls)).expect("nothing panics");
+    on_bare_thread(|| drive_bare(call_all(store.as_ref(), &name, ttl))).expect("nothing panics");
+}
+
+pub(crate) async fn c28_calls_need_no_sockets_or_timers_of_their_runtime(h: &dyn Harness) {
+    let (store, name, ttl) = (h.store().await, unique("idle"), h.ttl());
+    let calls = || Lone::without_drivers().drive(call_all(store.as_ref(), &name, ttl));
+    on_bare_thread(calls).expect("nothing panics");
 }
 
 pub(crate) async fn c28_a_store_outlives_the_runtimes_that_use_it(h: &dyn Harness) {
@@ -118,4 +125,19 @@ pub(crate) async fn c28_a_call_moves_from_one_runtime_to_another(h: &dyn Harness
     });
     let again = within(POLL_FLOOR * 3 + EPSILON, "nothing is left of it", mutex.lock()).await;
     again.expect("lock").release().await.expect("release");
+}
+
+/// The runtime that polled it first lives on, and nobody drives it.
+pub(crate) async fn c28_a_call_leaves_a_runtime_that_stands_still(h: &dyn Harness) {
+    let (store, name) = (h.store().await, unique("left"));
+    let mutex = &store.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let lock =
+        || Box::pin(async move { mutex.lock().await.expect("lock").release().await.expect("release") });
+    on_another_runtime(|first| {
+        first.drive(lock());
+        let mut asking = lock();
+        if first.drive(poll_once(&mut asking)).is_none() {
+            on_another_runtime(|other| other.drive(within(EPSILON, "it goes on here", asking)));
+        }
+    });
 }
