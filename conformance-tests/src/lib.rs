@@ -16,6 +16,7 @@ mod cases;
 pub mod faulty;
 pub mod gaps;
 mod harness;
+pub mod outages;
 pub mod steps;
 pub mod stopwatch;
 pub mod suite;

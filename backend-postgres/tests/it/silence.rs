@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use stanchion_conformance::EPSILON;
+use stanchion_conformance::outages::decide_through;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{pause, within};
 use stanchion_core::{MutexGuard, MutexMode, MutexOptions, Store};
+use stanchion_postgres::PostgresStore;
 use stanchion_testbed::faults::{Direction, Proxy};
 
 /// So long that a hold is renewed in time on a machine that stands still for two seconds.
@@ -108,5 +110,27 @@ fn c8_c10_m1_a_stopped_holder_does_not_believe() {
         runtime.block_on(async { guard.release().await.unwrap() });
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_policy_decides_at_once_while_the_server_is_away() {
+    for what in ["killed", "stopped", "cut off", "silent"] {
+        let server = server();
+        let proxy = Proxy::to(&server.url()).unwrap();
+        let store = PostgresStore::connect(&proxy.url(&server.url())).await.unwrap();
+        let fault = || match what {
+            "killed" => server.kill().unwrap(),
+            "stopped" => server.pause().unwrap(),
+            "cut off" => {
+                proxy.refuse();
+                proxy.reset();
+            }
+            _ => proxy.black_hole(Direction::Both),
+        };
+        decide_through(&store, what, fault).await;
+        if what == "stopped" {
+            server.resume().unwrap();
+        }
     }
 }

@@ -12,11 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
+use stanchion_conformance::outages::decide_through;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::spi::{Decide, LimitAsk, Limited, ParameterCheck, Refund, RequestId};
 use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota, Store, Ticket};
-use stanchion_testbed::servers::RedisOptions;
+use stanchion_redis::RedisStore;
+use stanchion_testbed::faults::{Direction, Proxy};
+use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisSentinel, RedisServer};
 use tokio::time::sleep;
 
 /// A token in 10 s, a burst of 10.
@@ -223,4 +226,49 @@ async fn l10_c18_without_its_server_the_policy_decides_and_then_the_server_again
     waiting.await.unwrap().unwrap();
     let decision = open.peek().await.unwrap();
     assert_eq!((decision.remaining, decision.decided_by), (1, DecidedBy::Store), "charged once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_policy_decides_at_once_while_the_server_is_away() {
+    for what in ["killed", "stopped", "cut off", "silent"] {
+        let (server, _) = start(RedisOptions::default());
+        let proxy = Proxy::to(&server.url()).unwrap();
+        let store = RedisStore::builder(&proxy.url(&server.url())).unwrap().connect().await.unwrap();
+        let fault = || match what {
+            "killed" => server.kill().unwrap(),
+            "stopped" => server.pause().unwrap(),
+            "cut off" => {
+                proxy.refuse();
+                proxy.reset();
+            }
+            _ => proxy.black_hole(Direction::Both),
+        };
+        decide_through(&store, what, fault).await;
+        if what == "stopped" {
+            server.resume().unwrap();
+        }
+    }
+}
+
+/// Kills servers, or stops them.
+fn end(servers: &[RedisServer], what: &str) {
+    for server in servers {
+        if what == "killed" { server.kill() } else { server.pause() }.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_policy_decides_at_once_while_a_cluster_or_its_primary_is_away() {
+    for what in ["killed", "stopped"] {
+        let cluster = RedisCluster::start(RedisOptions::default()).unwrap();
+        let store = RedisStore::builder(&cluster.url()).unwrap().connect().await.unwrap();
+        decide_through(&store, &format!("cluster {what}"), || end(cluster.nodes(), what)).await;
+        let sentinel = RedisSentinel::start(RedisOptions::default()).unwrap();
+        let store = RedisStore::builder(&sentinel.url()).unwrap().connect().await.unwrap();
+        decide_through(&store, &format!("servers behind sentinels {what}"), || end(sentinel.servers(), what))
+            .await;
+        if what == "stopped" {
+            cluster.nodes().iter().chain(sentinel.servers()).for_each(|server| server.resume().unwrap());
+        }
+    }
 }

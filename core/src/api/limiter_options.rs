@@ -14,7 +14,8 @@ pub enum OutagePolicy {
     /// Calls return the error.
     #[default]
     FailClosed,
-    /// Calls are allowed.
+    /// Calls are allowed: at once while the store is known to be away, otherwise when the request
+    /// has failed.
     FailOpen,
     /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty.
     /// For a cost of more than its burst the policy is [`FailClosed`](Self::FailClosed). It is kept

@@ -35,7 +35,7 @@ pub(crate) struct Containment {
     /// The first step that panicked.
     panicked: OnceLock<&'static str>,
     noted: Notify,
-    availability: Availability,
+    pub(crate) availability: Availability,
     /// Shared with the other engines of the store.
     pub(crate) outages: Arc<Outages>,
     pub(crate) part_sizes: Arc<PartSizes>,

@@ -14,13 +14,13 @@ use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::leftover::Leftover;
 use crate::engine::sending::outbox::Outbox;
-use crate::engine::timing::{engine_now as now, renewal_interval};
+use crate::engine::timing::{PROBE_TIMEOUT, engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
 use crate::observe::events::LossCause;
 use crate::runtime::call_runtime::{Call, CallRuntime};
 use crate::runtime::thread::{EngineThread, Unfinished};
-use crate::spi::{Cancel, Ending, Object, Poll, Refund, Release, ReportSink, Steps, WakeSource};
+use crate::spi::{Cancel, Ending, Object, Poll, Refund, Release, ReportSink, Request, Steps, WakeSource};
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Capabilities, Error, ErrorKind, Result, Ticket, Ttl};
@@ -199,6 +199,18 @@ impl Shared {
     /// Returns whether the backlog of an object's server is full: see [`Outbox::is_full`].
     pub(crate) fn is_full(&self, object: &Object) -> bool {
         self.outbox.is_full(|| self.steps.lane(&Poll { object: object.clone() }.into()).server)
+    }
+
+    /// Asks a server whether it answers, if that was not asked a moment ago, by a request that
+    /// changes nothing.
+    pub(crate) fn probe(&self, request: Request) {
+        let server = self.steps.lane(&request).server;
+        let Some(runtime) = &self.call_runtime.runtime else { return };
+        if self.containment.availability.is_probe_due(server) {
+            let (steps, end) = (Arc::clone(&self.steps), now() + PROBE_TIMEOUT);
+            // What it says is noted around the steps.
+            drop(runtime.spawn(async move { drop(steps.send(&[request], end).await) }));
+        }
     }
 
     /// Refuses new calls, tells live guards that they are lost, and queues the release of what they

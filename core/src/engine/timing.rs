@@ -28,6 +28,11 @@ pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);
 /// Extra time for the answer to a request that is under way when its caller's time is over, before
 /// the outcome is unknown.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_millis(200);
+/// Time after which an answer that a policy can stand in for is late: the server is asked whether
+/// it answers.
+pub(crate) const LATE: Duration = Duration::from_millis(500);
+/// Time limit of that question. A server that has not answered by then is away (C28).
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum number of attempts of a call that makes a bounded number of them.
 pub(crate) const ATTEMPTS: u32 = 3;
 /// Pause between the first two attempts while the store is away. It doubles up to

@@ -11,12 +11,15 @@ use tokio::time::Instant;
 use crate::clock::now;
 use crate::observe::events::server_fields;
 use crate::observe::metering::StoreMeter;
+use crate::runtime::{Broadcast, Notified};
 use crate::{Error, Kind};
 
 /// Time without an answer from which on the store is away. A lost reply alone is no outage.
 const AWAY: Duration = Duration::from_millis(500);
 /// Minimum time between two lines about decisions of an outage policy.
 const POLICY_INTERVAL: Duration = Duration::from_secs(10);
+/// Minimum time between two requests that only ask whether a server answers.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Number of servers that are told apart.
 const SERVERS: usize = 32;
 
@@ -25,6 +28,8 @@ const SERVERS: usize = 32;
 pub(crate) struct Availability {
     servers: Arc<[ServerState; SERVERS]>,
     outages: Arc<Outages>,
+    /// Notified when a server is known to be away.
+    noticed: Broadcast,
 }
 
 /// What the log says of a store, whichever of its engines notices it.
@@ -53,8 +58,11 @@ struct ServerState {
 #[derive(Debug, Default)]
 struct Failing {
     since: Option<Instant>,
-    /// It was logged as away.
+    /// It is known to be away, and was logged as such.
     is_logged: bool,
+    error: Option<Error>,
+    /// When it was last asked only whether it answers.
+    probed: Option<Instant>,
 }
 
 /// A request under way.
@@ -102,7 +110,34 @@ impl Availability {
     /// `is_shared` if all engines ask the same servers: then an answer to one of them is one to
     /// all.
     pub(crate) fn new(outages: Arc<Outages>, is_shared: bool) -> Self {
-        Self { servers: if is_shared { Arc::clone(&outages.servers) } else { servers() }, outages }
+        let servers = if is_shared { Arc::clone(&outages.servers) } else { servers() };
+        Self { servers, outages, noticed: Broadcast::new() }
+    }
+
+    /// Returns the last error of a server that is known to be away.
+    pub(crate) fn away(&self, server: usize) -> Option<Error> {
+        let server = &self.servers[server % SERVERS];
+        if !server.is_failing.load(Ordering::Relaxed) {
+            return None;
+        }
+        let failing = server.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        failing.error.as_ref().filter(|_| failing.is_logged).map(Error::replicate)
+    }
+
+    /// Resolves when another server is known to be away.
+    pub(crate) fn noticed(&self) -> Notified<'_> {
+        self.noticed.notified()
+    }
+
+    /// Returns whether to ask a server now whether it answers, which the caller does then.
+    pub(crate) fn is_probe_due(&self, server: usize) -> bool {
+        let state = &self.servers[server % SERVERS];
+        let (mut failing, at) = (state.failing.lock().unwrap_or_else(PoisonError::into_inner), now());
+        let is_due = failing.probed.is_none_or(|probed| at >= probed + PROBE_INTERVAL);
+        if is_due {
+            failing.probed = Some(at);
+        }
+        is_due
     }
 
     /// Notes that a request is about to be sent.
@@ -146,7 +181,11 @@ impl Availability {
         let since = *failing.since.get_or_insert(request.at);
         let is_first = !failing.is_logged && since.elapsed() >= AWAY;
         failing.is_logged |= is_first;
+        failing.error = Some(error.replicate());
         drop(failing);
+        if is_first {
+            self.noticed.notify_waiters();
+        }
         if is_first && self.outages.away.fetch_add(1, Ordering::Relaxed) == 0 {
             let waiting = self.outages.acquiring.load(Ordering::Relaxed);
             let server = error.address().map(server_fields);

@@ -60,7 +60,8 @@ impl LimiterHandle {
         let (handle, max_wait) = (&self.handle, limiter_micros(max_wait));
         let placed = async {
             let end = handle.engine.shared.request_end(None);
-            match handle.place(cost, max_wait, end).await {
+            let placing = pin!(handle.place(cost, max_wait, end));
+            match handle.unless_away(cost, placing).await {
                 Ok((reservation, _)) => Ok(reservation),
                 Err(error) => handle.reserve_without(cost, max_wait, error),
             }
@@ -174,7 +175,8 @@ impl LimiterState {
             _ => None,
         };
         let call = self.call(own, LimitAsk::Take { cost });
-        let answered = match shared.batcher.ask_timed(call, shared.request_end(None)).await {
+        let asked = pin!(shared.batcher.ask_timed(call, shared.request_end(None)));
+        let answered = match self.unless_away(cost, asked).await {
             Ok(answered) => answered,
             Err(error) => return self.decide_without(cost, error),
         };

@@ -1,11 +1,14 @@
 //! Decisions while the store is away, by the outage policy (L10).
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::LimiterState;
-use crate::engine::timing::engine_now as now;
+use crate::clock::sleep;
+use crate::engine::timing::{LATE, engine_now as now};
 use crate::limiter::{ExactQuota, Verdict};
+use crate::spi::{Decide, LimitAsk, Request, RequestId};
 use crate::{DecidedBy, Decision, Error, ErrorKind, OutagePolicy, Reservation, Result, Ticket};
 
 impl LimiterState {
@@ -18,6 +21,40 @@ impl LimiterState {
             OutagePolicy::LocalShare(n) => {
                 let quota = self.quota.value();
                 cost <= quota.burst() && cost > quota.share(n).burst()
+            }
+        }
+    }
+
+    /// Asks the store; where the policy can decide, no longer than until the server is known to be
+    /// away (C28). An answer that is late is asked for beside it.
+    ///
+    /// # Errors
+    /// That of the request; the last one of a server that is away.
+    pub(super) async fn unless_away<T>(
+        &self,
+        cost: u64,
+        mut ask: Pin<&mut impl Future<Output = Result<T>>>,
+    ) -> Result<T> {
+        if self.needs_store(cost) {
+            return ask.await;
+        }
+        let (shared, availability) = (&self.engine.shared, &self.engine.shared.containment.availability);
+        let probe = || -> Request {
+            let id = RequestId { sequence: Ticket::random(), number: 1 };
+            Decide { id, ..self.call(self.quota.value(), LimitAsk::Take { cost: 0 }) }.into()
+        };
+        let server = shared.steps.lane(&probe()).server;
+        loop {
+            let noticed = availability.noticed();
+            if let Some(error) = availability.away(server) {
+                shared.probe(probe());
+                return Err(error);
+            }
+            tokio::select! {
+                biased;
+                answer = &mut ask => return answer,
+                () = noticed => {}
+                () = sleep(LATE) => shared.probe(probe()),
             }
         }
     }

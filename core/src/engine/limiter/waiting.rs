@@ -1,5 +1,6 @@
 //! Waiting for tokens: one reservation, and a sleep until it is ready.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,8 @@ impl LimiterState {
         let mut max_wait = limit.map_or(MAX, limiter_micros);
         let mut attempts = Attempts::within(wait_limit);
         loop {
-            let error = match self.place(cost, max_wait, self.request_end(cost, wait_limit)).await {
+            let placing = pin!(self.place(cost, max_wait, self.request_end(cost, wait_limit)));
+            let error = match self.unless_away(cost, placing).await {
                 Ok((None, _)) => return Ok(false),
                 Ok((Some(reservation), _claim)) => {
                     let late = wait_limit.end().map(|end| (end + ANSWER_GRACE).into_std());
