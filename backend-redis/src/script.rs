@@ -109,6 +109,7 @@ pub(crate) struct Scripts {
     pub(crate) acquire: Script,
     pub(crate) renew: Script,
     pub(crate) release: Script,
+    pub(crate) put_back: Script,
     pub(crate) cancel: Script,
     pub(crate) poll: Script,
     pub(crate) keep_places: Script,
@@ -156,7 +157,7 @@ impl Scripts {
                 $(scripts.$script = scripts.$script.counted(stringify!($script), list);)+
             };
         }
-        count!(fast_path fast_renew fast_permits acquire renew release cancel poll keep_places attach);
+        count!(fast_path fast_renew fast_permits acquire renew release put_back cancel poll keep_places attach);
         count!(inspect resize force look split limit_decide limit_refund limit_set_quota limit_reset list);
         #[cfg(feature = "bloom")]
         {
@@ -173,6 +174,7 @@ impl Scripts {
             acquire: script!("acquire"),
             renew: script!("renew"),
             release: script!("release"),
+            put_back: script!("put_back"),
             cancel: script!("cancel"),
             poll: script!("poll"),
             keep_places: script!(alone "keep_places"),
@@ -241,12 +243,12 @@ mod tests {
     fn the_rule_in_the_manual_grants_what_is_used_and_nothing_else() {
         #[rustfmt::skip]
         let Scripts {
-            fast_path, fast_renew, fast_permits, acquire, renew, release, cancel, poll, keep_places, attach,
-            inspect, resize, force, look, split, rights, limit_decide, limit_refund, limit_set_quota,
+            fast_path, fast_renew, fast_permits, acquire, renew, release, put_back, cancel, poll, keep_places,
+            attach, inspect, resize, force, look, split, rights, limit_decide, limit_refund, limit_set_quota,
             limit_reset, list: _, #[cfg(feature = "bloom")] bloom: _,
         } = Scripts::new();
         let fast = [fast_path, fast_renew, fast_permits];
-        let permits = [acquire, renew, release, cancel, poll, keep_places, attach];
+        let permits = [acquire, renew, release, put_back, cancel, poll, keep_places, attach];
         let others = [inspect, resize, force, look, split, rights];
         let limits = [limit_decide, limit_refund, limit_set_quota, limit_reset];
         let scripts: Vec<_> = fast.into_iter().chain(permits).chain(others).chain(limits).collect();

@@ -2,8 +2,10 @@
 --
 -- ARGV     for each entry: ticket, weight, lease, limit, check (`r` refuse, `a` adopt or follow,
 --          `p` replace),
---          queue (`1` or `0`), max_waiters (or empty), label (a space and the text, or empty)
--- Returns  {0, token, limit} granted, of a wait group {0, token, limit, epoch}
+--          queue (`1` or `0`; `n`: and say where a granted ticket stood), max_waiters (or empty),
+--          label (a space and the text, or empty)
+-- Returns  {0, token, limit} granted, of a wait group {0, token, limit, epoch}; with `n`
+--          {0, token, limit, epoch, number, 1 if it had waited}
 --          {1, limit, epoch} waiting, 0 if not queued   {2} cancelled before
 --          {3, stored} limits differ   {4, limit} too large  {5} the queue is at its bound
 -- Complexity  O(log E); with a queue O(log Q + waiters passed over).
@@ -47,9 +49,19 @@ local function full(o, bound)
   return o.n >= bound
 end
 
-local function grant(o, weight, lease, label)
+local function grant(o, weight, lease, label, is_numbered)
   local token, text = next_token(o)
   if not token then return { -1, o.mark, 'string' } end
+  local number = tonumber(string.match(o.place or '', '(%d+)$'))
+  local answer = { 0, token, o.lim, epoch_of(o) }
+  if is_numbered then
+    if not number then
+      more(o)
+      o.seq = o.seq + 1
+      put(o, 'seq', int(o.seq))
+    end
+    answer[4], answer[5], answer[6] = answer[4] or 0, number or o.seq, number and 1 or 0
+  end
   local expiry = expire(o, o.ticket, now + lease)
   if o.place then
     local woken, due = o.wake, o.due
@@ -65,24 +77,7 @@ local function grant(o, weight, lease, label)
   put(o, 'h' .. o.ticket, expiry .. ' ' .. NOW .. ' ' .. weight .. ' ' .. text .. label)
   -- It may become a string.
   o.tidy = o.mutex or o.semaphore
-  return { 0, token, o.lim, epoch_of(o) }
-end
-
-local function join(o, weight, lease)
-  o.seq = o.seq + 1
-  local first = o.n == 0
-  if first and o.had then o.relet = true end
-  o.first = o.first or first
-  o.wl = first and lease or math.max(o.wl, lease)
-  o.big = first and weight or math.max(o.big, weight)
-  call('ZADD', o.q, int(o.seq), o.ticket)
-  o.n = o.n + 1
-  put(o, 'seq', int(o.seq))
-  put(o, 'join', NOW)
-  put(o, 'n', o.n)
-  put(o, 'wl', int(o.wl))
-  put(o, 'big', o.big)
-  put(o, 'w' .. o.ticket, PROCESS .. ' ' .. weight .. ' ' .. int(lease) .. ' ' .. NOW .. ' ' .. int(o.seq))
+  return answer
 end
 
 -- Takes a new limit back.
@@ -95,7 +90,7 @@ end
 
 return run(8, function(o, at)
   local weight, lease, limit = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
-  local check, queue = ARGV[at + 5], ARGV[at + 6] == '1'
+  local check, queue, is_numbered = ARGV[at + 5], ARGV[at + 6] ~= '0', ARGV[at + 6] == 'n'
   if not load(o, ARGV[at + 1]) then return { -2 } end
   if o.tombstone then return { 2 } end
   o.lease = lease
@@ -134,14 +129,14 @@ return run(8, function(o, at)
   end
   local number = tonumber(string.match(o.place or '', '(%d+)$'))
   if number and number <= o.up and o.used + weight <= o.lim then
-    return grant(o, weight, lease, ARGV[at + 8])
+    return grant(o, weight, lease, ARGV[at + 8], is_numbered)
   end
   local fit = fits(o, weight)
   if o.unfinished then
     restore(o)
     return { -2 }
   end
-  if fit then return grant(o, weight, lease, ARGV[at + 8]) end
+  if fit then return grant(o, weight, lease, ARGV[at + 8], is_numbered) end
   if not queue then
     leave(o)
     return { 1, o.lim, 0 }
@@ -153,7 +148,7 @@ return run(8, function(o, at)
       restore(o)
       return { o.unfinished and -2 or 5 }
     end
-    join(o, weight, lease)
+    join(o, weight, lease, o.seq + 1)
   end
   return { 1, o.lim, o.epoch }
 end)

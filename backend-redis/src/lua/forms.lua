@@ -57,6 +57,7 @@ expand = function(o, cause)
   end
   local expires = p.expires > 0 and p.expires or p.last + o.stay
   local at = int(math.ceil(expires / 1000))
+  -- Where the slot moves to another node, this fails before anything was changed.
   call('ZADD', o.e, unpack(entries))
   call('DEL', o.h)
   call('HSET', o.h, 'lim', int(p.lim), 'used', int(p.used), 'next', int(next), 'el', int(p.last - now), 'at', NOW,
@@ -111,6 +112,11 @@ local function compact(o)
     text = string.format('%s %016d %016d %s%s', hold.ticket, hold.token, hold.granted, left, hold.label)
     ends = int(math.ceil(hold.expiry / 1000))
   end
-  call('DEL', o.h, o.e)
-  if text then call('SET', o.h, text, 'PXAT', ends) end
+  if text then
+    -- Over the hash: while the slot moves to another node, a key that is missing cannot be made.
+    call('SET', o.h, text, 'PXAT', ends)
+    call('DEL', o.e)
+  else
+    call('DEL', o.h, o.e)
+  end
 end

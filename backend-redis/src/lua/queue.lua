@@ -281,3 +281,21 @@ local function let_in(o, own, ready, tell)
   end
   return soon, others
 end
+
+-- Puts the loaded ticket into Q with an arrival number.
+local function join(o, weight, lease, number)
+  o.seq = math.max(o.seq, number)
+  local first = o.n == 0
+  if first and o.had then o.relet = true end
+  o.first = o.first or first
+  o.wl = first and lease or math.max(o.wl, lease)
+  o.big = first and weight or math.max(o.big, weight)
+  call('ZADD', o.q, int(number), o.ticket)
+  o.n = o.n + 1
+  put(o, 'seq', int(o.seq))
+  put(o, 'join', NOW)
+  put(o, 'n', o.n)
+  put(o, 'wl', int(o.wl))
+  put(o, 'big', o.big)
+  put(o, 'w' .. o.ticket, PROCESS .. ' ' .. weight .. ' ' .. int(lease) .. ' ' .. NOW .. ' ' .. int(number))
+end

@@ -15,18 +15,26 @@ use crate::durability::Writes;
 use crate::error::unexpected;
 use crate::keys::stripe_of;
 
+/// Adds the arguments of an acquire; `queueing` stands for one that may wait.
+fn encode_acquire(command: &mut Cmd, entry: &Acquire, queueing: &str) {
+    command
+        .arg(entry.ticket.to_string())
+        .arg(entry.weight)
+        .arg(micros(entry.lease.get()))
+        .arg(entry.limit)
+        .arg(entry.check.letter())
+        .arg(if entry.queue { queueing } else { "0" })
+        .arg(entry.max_waiters.map(|bound| bound.to_string()).unwrap_or_default())
+        .arg(label(entry.label.as_deref()));
+}
+
 impl RedisSteps {
     pub(super) async fn acquire_full(&self, batch: &[&Acquire], end: Instant) -> Answers<Acquired> {
-        let arguments = |command: &mut Cmd, entry: &Acquire| {
-            command
-                .arg(entry.ticket.to_string())
-                .arg(entry.weight)
-                .arg(micros(entry.lease.get()))
-                .arg(entry.limit)
-                .arg(entry.check.letter())
-                .arg(u8::from(entry.queue))
-                .arg(entry.max_waiters.map(|bound| bound.to_string()).unwrap_or_default())
-                .arg(label(entry.label.as_deref()));
+        // Where a grant may have to be undone, its place is asked for.
+        let arguments: fn(&mut Cmd, &Acquire) = if self.context.durability.waits() {
+            |command, entry| encode_acquire(command, entry, "n")
+        } else {
+            |command, entry| encode_acquire(command, entry, "1")
         };
         let step = Step::new(&self.scripts().acquire, |entry: &Acquire| &entry.object, arguments);
         let replies = self.call(&step.writing(Writes::Grants), batch, end).await;
@@ -140,12 +148,8 @@ impl RedisSteps {
         // It was moved, and nothing moves it back: the engine asks again, and in the end withdraws
         // it.
         let attached = reply.confirmed(Reply::attached, Option::is_some);
-        attached.map_err(|error| match error.kind() {
-            ErrorKind::Unavailable => {
-                Error::new(ErrorKind::Unknown, "the hold was moved, and too little keeps that")
-                    .with_source(error)
-            }
-            _ => error,
+        attached.map_err(|error| {
+            Error::new(ErrorKind::Unknown, "the hold was moved, and too little keeps that").with_source(error)
         })
     }
 

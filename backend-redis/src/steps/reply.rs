@@ -202,6 +202,16 @@ impl Reply {
         })
     }
 
+    /// Reads where a granted ticket stood, and whether it had waited; none where that is unknown.
+    pub(super) fn place(&self) -> Option<(u64, bool)> {
+        Some((self.number(4).ok()?, self.number(5).ok()? == 1))
+    }
+
+    /// Reads where a ticket waits that was put back; none if its hold was gone.
+    pub(super) fn put_back(&self) -> Result<Option<Acquired>> {
+        Ok(if self.number(0)? == 1 { Some(self.acquired()?) } else { None })
+    }
+
     /// Whether the hold was there. A hold under a key of a foreign type counts as gone.
     pub(super) fn kept(&self) -> Result<Kept> {
         Ok(if !self.is_foreign() && self.number(0)? == 1 { Kept::Yes } else { Kept::No })

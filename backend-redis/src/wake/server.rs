@@ -144,7 +144,7 @@ impl ServerWake {
     /// Waits for a hint to any namespace that is waited for, and to `own`.
     async fn pop(&self, own: &Inbox, connection: &mut Option<Connection>) -> Result<Option<Hint>> {
         let departures = self.departures.load(Relaxed);
-        let mut open = match connection.take() {
+        let mut open = match connection.take().filter(Connection::is_running) {
             Some(open) => open,
             None => self.connector.connect().await?,
         };
@@ -162,8 +162,9 @@ impl ServerWake {
                 }
             }
         };
-        if self.departures.load(Relaxed) == departures {
-            // A server that refuses a pop says nothing against its connection.
+        // A server that lacks a right to pop says nothing against its connection.
+        let is_answered = answer.as_ref().map_or_else(|error| error.code() == Some("NOPERM"), |_| true);
+        if is_answered && open.is_running() && self.departures.load(Relaxed) == departures {
             *connection = Some(open);
         }
         answer.map_err(|error| error::certain(error::of_request(error)))

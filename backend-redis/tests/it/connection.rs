@@ -311,3 +311,36 @@ async fn c28_24_runtimes_make_no_connection_each() {
     // Their calls' connection, that of the engine, and the one of wake-ups.
     assert!(made <= 3, "{made} connections");
 }
+
+#[tokio::test]
+async fn c14_wake_ups_come_again_after_their_connection_broke() {
+    let (server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
+    let (held, waiter) = (ask(&mutex("m")), ask(&mutex("m")));
+    process.wake.watch(&held.object, true);
+    for round in 0..3 {
+        definite(|| async { process.callers.acquire(std::slice::from_ref(&held)).await.remove(0) })
+            .await
+            .unwrap();
+        definite(|| async { process.callers.acquire(std::slice::from_ref(&waiter)).await.remove(0) })
+            .await
+            .unwrap();
+        release(&process, &held).await;
+        let hint = stanchion_conformance::stopwatch::timeout(Duration::from_secs(10), async {
+            loop {
+                // A broken connection is an error, once.
+                if let Ok(tickets) = process.wake.next().await
+                    && tickets.contains(&waiter.ticket)
+                {
+                    return;
+                }
+            }
+        });
+        assert!(hint.await.is_ok(), "no hint in round {round}");
+        granted(&process, &waiter).await;
+        release(&process, &waiter).await;
+        server.kill_clients().unwrap();
+        // The broken connections are noticed without a request.
+        sleep(Duration::from_millis(300)).await;
+    }
+}

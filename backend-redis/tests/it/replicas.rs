@@ -113,7 +113,7 @@ async fn too_few_replicas_undo_the_grant() {
         async move { driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap()) }
     };
     let process = connect(2).await;
-    let request = ask(&mutex("m"));
+    let request = Acquire { queue: false, ..ask(&mutex("m")) };
     let (error, took) = refused(&process, &request).await;
     assert!(took < REQUEST, "{took:?}");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
@@ -124,7 +124,7 @@ async fn too_few_replicas_undo_the_grant() {
     let process = connect(1).await;
     granted(&process, &request).await;
     replica.kill().unwrap();
-    let (error, _) = refused(&process, &ask(&mutex("n"))).await;
+    let (error, _) = refused(&process, &Acquire { queue: false, ..ask(&mutex("n")) }).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     let attach = Attach {
         object: mutex("m"),
@@ -225,4 +225,74 @@ async fn c22_a_grant_waits_for_the_disk_of_a_server_that_can_tell() {
     server.command(&["CONFIG", "SET", "appendfsync", "no"]).unwrap();
     let (error, _) = refused(&process, &ask(&mutex("n"))).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+/// Everybody is granted in the order in which they came, also where grants were undone meanwhile.
+#[tokio::test]
+async fn c16_a_grant_that_too_little_keeps_is_undone_to_where_it_stood() {
+    let (primary, replica) = pair();
+    let connect = |replicas| {
+        let url = url(&primary, replicas);
+        async move { driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap()) }
+    };
+    let (process, holder) = (connect(1).await, connect(0).await);
+    let kept = |request: &Acquire| {
+        let (process, request) = (&process, request.clone());
+        async move {
+            definite(|| async { process.callers.acquire(std::slice::from_ref(&request)).await.remove(0) })
+                .await
+        }
+    };
+    for (object, held) in [(mutex("m"), 1), (semaphore("s"), 4), (wait_group("g"), 4)] {
+        let limited = |weight| Acquire { limit: 4, weight, ..ask(&object) };
+        let of_mutex = |weight| if held == 1 { ask(&object) } else { limited(weight) };
+        let first = of_mutex(held);
+        granted(&holder, &first).await;
+        let line: Vec<_> = (0..3).map(|_| of_mutex(1)).collect();
+        for request in &line {
+            waits(&process, request).await;
+        }
+        release(&holder, &first).await;
+        // The replica acknowledges nothing: the first one's grant is undone, and it stays first.
+        replica.pause().unwrap();
+        for _ in 0..2 {
+            let (error, _) = refused(&process, &line[0]).await;
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{object:?}: {error:?}");
+        }
+        let inspection = definite(|| holder.callers.inspect(&object)).await.unwrap();
+        assert!(inspection.holders.is_empty() && inspection.waiters == 3, "{object:?}: {inspection:?}");
+        if held == 1 {
+            waits(&holder, &line[1]).await;
+        }
+        replica.resume().unwrap();
+        for request in &line {
+            within(TIMEOUT, "its turn", async {
+                while !matches!(kept(request).await, Ok(Acquired::Granted { .. })) {
+                    pause(Duration::from_millis(20)).await;
+                }
+            })
+            .await;
+            release(&holder, request).await;
+        }
+    }
+}
+
+/// Where nobody holds and nobody waits, whoever is undone waits in front of those who come later.
+#[tokio::test]
+async fn c16_whoever_is_undone_waits_in_front_of_who_comes_later() {
+    let (primary, replica) = pair();
+    let url = url(&primary, 1);
+    let process = driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap());
+    granted(&process, &ask(&mutex("earlier"))).await;
+    replica.pause().unwrap();
+    let line = [ask(&mutex("m")), ask(&mutex("m"))];
+    waits(&process, &line[0]).await;
+    let tried = Acquire { queue: false, ..ask(&mutex("n")) };
+    let (error, _) = refused(&process, &tried).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    let inspection = definite(|| process.callers.inspect(&tried.object)).await.unwrap();
+    assert!(inspection.holders.is_empty() && inspection.waiters == 0, "{inspection:?}");
+    replica.resume().unwrap();
+    waits(&process, &line[1]).await;
+    granted(&process, &line[0]).await;
 }

@@ -157,8 +157,10 @@ impl Hold {
     }
 
     pub(crate) async fn release(mut self) -> Result<()> {
+        // Another guard may release the hold as soon as this one has given up its share.
+        let is_held = self.is_held();
         if !self.is_last() {
-            return if self.is_held() { Ok(()) } else { Err(self.backend.context("release", Error::lost())) };
+            return if is_held { Ok(()) } else { Err(self.backend.context("release", Error::lost())) };
         }
         let released = self.backend.release(self.ticket).await;
         // Where the hold may be left, `drop` queues the release again.
