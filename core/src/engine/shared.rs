@@ -203,11 +203,10 @@ impl Shared {
 
     /// Asks a server whether it answers, if that was not asked a moment ago, by a request that
     /// changes nothing.
-    pub(crate) fn probe(&self, request: Request) {
-        let server = self.steps.lane(&request).server;
+    pub(crate) fn probe(&self, server: usize, request: impl FnOnce() -> Request) {
         let Some(runtime) = &self.call_runtime.runtime else { return };
         if self.containment.availability.is_probe_due(server) {
-            let (steps, end) = (Arc::clone(&self.steps), now() + PROBE_TIMEOUT);
+            let (steps, request, end) = (Arc::clone(&self.steps), request(), now() + PROBE_TIMEOUT);
             // What it says is noted around the steps.
             drop(runtime.spawn(async move { drop(steps.send(&[request], end).await) }));
         }

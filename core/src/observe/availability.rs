@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::clock::now;
 use crate::observe::events::server_fields;
 use crate::observe::metering::StoreMeter;
-use crate::runtime::{Broadcast, Notified};
+use crate::runtime::Broadcast;
 use crate::{Error, Kind};
 
 /// Time without an answer from which on the store is away. A lost reply alone is no outage.
@@ -28,8 +28,6 @@ const SERVERS: usize = 32;
 pub(crate) struct Availability {
     servers: Arc<[ServerState; SERVERS]>,
     outages: Arc<Outages>,
-    /// Notified when a server is known to be away.
-    noticed: Broadcast,
 }
 
 /// What the log says of a store, whichever of its engines notices it.
@@ -44,6 +42,8 @@ pub(crate) struct Outages {
     pub(crate) acquiring: AtomicUsize,
     /// When a decision of an outage policy was logged last, and how many were made since.
     policy: Mutex<(Option<Instant>, u64)>,
+    /// Notified when another server is known to be away.
+    pub(crate) noticed: Broadcast,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +81,14 @@ impl Outages {
     pub(crate) fn new(store: &'static str) -> Arc<Self> {
         let (away, acquiring) = (AtomicUsize::new(0), AtomicUsize::new(0));
         StoreMeter { store }.opened();
-        Arc::new(Self { store, servers: servers(), away, acquiring, policy: Mutex::default() })
+        Arc::new(Self {
+            store,
+            servers: servers(),
+            away,
+            acquiring,
+            policy: Mutex::default(),
+            noticed: Broadcast::new(),
+        })
     }
 
     /// Notes a decision of an outage policy.
@@ -111,7 +118,7 @@ impl Availability {
     /// all.
     pub(crate) fn new(outages: Arc<Outages>, is_shared: bool) -> Self {
         let servers = if is_shared { Arc::clone(&outages.servers) } else { servers() };
-        Self { servers, outages, noticed: Broadcast::new() }
+        Self { servers, outages }
     }
 
     /// Returns the last error of a server that is known to be away.
@@ -122,11 +129,6 @@ impl Availability {
         }
         let failing = server.failing.lock().unwrap_or_else(PoisonError::into_inner);
         failing.error.as_ref().filter(|_| failing.is_logged).map(Error::replicate)
-    }
-
-    /// Resolves when another server is known to be away.
-    pub(crate) fn noticed(&self) -> Notified<'_> {
-        self.noticed.notified()
     }
 
     /// Returns whether to ask a server now whether it answers, which the caller does then.
@@ -184,7 +186,7 @@ impl Availability {
         failing.error = Some(error.replicate());
         drop(failing);
         if is_first {
-            self.noticed.notify_waiters();
+            self.outages.noticed.notify_waiters();
         }
         if is_first && self.outages.away.fetch_add(1, Ordering::Relaxed) == 0 {
             let waiting = self.outages.acquiring.load(Ordering::Relaxed);

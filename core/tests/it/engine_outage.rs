@@ -66,6 +66,23 @@ async fn l10_fail_open_allows_within_the_time_limit() {
 }
 
 #[tokio::test]
+async fn c12_l10_a_policy_decides_nothing_for_a_closed_store() {
+    let (model, engine) = model_within(SHORT);
+    let limiter = limiter(&engine, Quota::per_hour(1).burst(3), OutagePolicy::FailOpen);
+    model.faults.away.store(true, SeqCst);
+    // Until it is known to be away.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(700) {
+        limiter.allow().await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+    }
+    let _ = timeout(EPSILON, engine.close()).await;
+    assert_eq!(limiter.allow().await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(limiter.reserve_n(1, Duration::ZERO).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(limiter.wait().await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
 async fn l10_a_share_starts_empty_is_shared_and_kept() {
     let (model, engine) = model_within(SHORT);
     // A token in 100 ms, a burst of 8; a quarter of it.

@@ -8,7 +8,7 @@ use super::handle::LimiterState;
 use crate::clock::sleep;
 use crate::engine::timing::{LATE, engine_now as now};
 use crate::limiter::{ExactQuota, Verdict};
-use crate::spi::{Decide, LimitAsk, Request, RequestId};
+use crate::spi::{Decide, LimitAsk, RequestId};
 use crate::{DecidedBy, Decision, Error, ErrorKind, OutagePolicy, Reservation, Result, Ticket};
 
 impl LimiterState {
@@ -29,7 +29,7 @@ impl LimiterState {
     /// away (C28). An answer that is late is asked for beside it.
     ///
     /// # Errors
-    /// That of the request; the last one of a server that is away.
+    /// That of the request; the last one of a server that is away; `Closed`.
     pub(super) async fn unless_away<T>(
         &self,
         cost: u64,
@@ -38,23 +38,25 @@ impl LimiterState {
         if self.needs_store(cost) {
             return ask.await;
         }
-        let (shared, availability) = (&self.engine.shared, &self.engine.shared.containment.availability);
-        let probe = || -> Request {
+        let shared = &self.engine.shared;
+        shared.check_open()?;
+        let question = self.call(self.quota.value(), LimitAsk::Take { cost: 0 });
+        let server = shared.steps.lane(&question.clone().into()).server;
+        let probe = || {
             let id = RequestId { sequence: Ticket::random(), number: 1 };
-            Decide { id, ..self.call(self.quota.value(), LimitAsk::Take { cost: 0 }) }.into()
+            shared.probe(server, || Decide { id, ..question.clone() }.into());
         };
-        let server = shared.steps.lane(&probe()).server;
         loop {
-            let noticed = availability.noticed();
-            if let Some(error) = availability.away(server) {
-                shared.probe(probe());
+            let noticed = shared.containment.outages.noticed.notified();
+            if let Some(error) = shared.containment.availability.away(server) {
+                probe();
                 return Err(error);
             }
             tokio::select! {
                 biased;
                 answer = &mut ask => return answer,
                 () = noticed => {}
-                () = sleep(LATE) => shared.probe(probe()),
+                () = sleep(LATE) => probe(),
             }
         }
     }
