@@ -14,7 +14,7 @@ use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
 use stanchion_core::connect::current_runtime;
-use stanchion_core::runtime::Stay;
+use stanchion_core::runtime::{Stay, moved};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
@@ -26,8 +26,6 @@ use crate::error;
 use crate::schema::Statement;
 use crate::user_connection::UserConnection;
 
-/// The runtime that has the connection does not poll the call any more.
-const MOVED: &str = "another runtime went on with the call";
 /// Maximum time that a connection may be idle before it is checked by a ping at its next use.
 const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
 
@@ -182,8 +180,7 @@ impl Pool {
         let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request timeout");
         let _permit = timeout_at(end, local.permits.acquire()).await.map_err(late)?;
         let opening = pin!(timeout_at(end, self.open(&local)));
-        let moved = || Error::new(ErrorKind::Unavailable, MOVED);
-        let open = Stay::new(opening).await.ok_or_else(moved)?;
+        let open = Stay::new(opening).await.ok_or_else(|| moved(ErrorKind::Unavailable))?;
         let open = Some(open.map_err(|_| self.unconnected())??);
         let mut under_way = UnderWay { open, pool: self, local: &local };
         let (mut sent, began) = (false, now());
@@ -194,8 +191,7 @@ impl Pool {
         let open = under_way.end();
         let Some(answer) = answer else {
             // What comes of it belongs to a runtime that may drive nothing.
-            let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
-            return Err(Error::new(kind, MOVED));
+            return Err(moved(if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable }));
         };
         match answer {
             Ok(Ok(rows)) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::{RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, real, timeout_at};
 use stanchion_core::connect::Attempts;
-use stanchion_core::runtime::Stay;
+use stanchion_core::runtime::{Stay, moved};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 
@@ -48,9 +48,6 @@ struct Connections {
 
 #[derive(Default)]
 struct OpenConnections(Mutex<Vec<(Id, Connection)>>);
-
-/// The runtime that has the connection does not poll the call any more.
-const MOVED: &str = "another runtime went on with the call";
 
 impl OpenConnections {
     fn all(&self) -> MutexGuard<'_, Vec<(Id, Connection)>> {
@@ -199,16 +196,15 @@ impl Pool {
             PoolKind::Own { connector, connections, waiting_connections } => {
                 let connections = if command.waits() { waiting_connections } else { connections };
                 let connecting = pin!(timeout_at(end, connections.connection(connector)));
-                let moved = || self.locate(Error::new(ErrorKind::Unavailable, MOVED));
-                let connected = Stay::new(connecting).await.ok_or_else(moved)?;
+                let connected = Stay::new(connecting).await;
+                let connected = connected.ok_or_else(|| self.locate(moved(ErrorKind::Unavailable)))?;
                 let mut connection = connected.map_err(|_| connector.unanswered())??;
                 let sent = real();
                 let exchanged = {
                     let exchanging = pin!(timeout_at(end, connection.exchange(&parts)));
                     Stay::new(exchanging).await
                 };
-                let moved = || self.locate(Error::new(ErrorKind::Unknown, MOVED));
-                match exchanged.ok_or_else(moved)? {
+                match exchanged.ok_or_else(|| self.locate(moved(ErrorKind::Unknown)))? {
                     Ok(Ok(answers)) => {
                         connection.note_answer();
                         if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {

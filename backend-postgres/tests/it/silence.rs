@@ -19,7 +19,7 @@ use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{pause, within};
 use stanchion_core::{MutexGuard, MutexMode, MutexOptions, Store};
 use stanchion_postgres::PostgresStore;
-use stanchion_testbed::faults::{Direction, Proxy};
+use stanchion_testbed::faults::{Away, Direction, Proxy};
 
 /// So long that a hold is renewed in time on a machine that stands still for two seconds.
 const TTL: Duration = Duration::from_secs(4);
@@ -115,22 +115,11 @@ fn c8_c10_m1_a_stopped_holder_does_not_believe() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_policy_decides_at_once_while_the_server_is_away() {
-    for what in ["killed", "stopped", "cut off", "silent"] {
+    for away in Away::ALL {
         let server = server();
         let proxy = Proxy::to(&server.url()).unwrap();
         let store = PostgresStore::connect(&proxy.url(&server.url())).await.unwrap();
-        let fault = || match what {
-            "killed" => server.kill().unwrap(),
-            "stopped" => server.pause().unwrap(),
-            "cut off" => {
-                proxy.refuse();
-                proxy.reset();
-            }
-            _ => proxy.black_hole(Direction::Both),
-        };
-        decide_through(&store, what, fault).await;
-        if what == "stopped" {
-            server.resume().unwrap();
-        }
+        decide_through(&store, &away.to_string(), || away.begin(&server, &proxy).unwrap()).await;
+        away.end(&server, &proxy).unwrap();
     }
 }

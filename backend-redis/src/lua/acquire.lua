@@ -49,10 +49,10 @@ local function full(o, bound)
   return o.n >= bound
 end
 
-local function grant(o, weight, lease, label, is_numbered)
+-- Grants the loaded ticket, which stands at `number` if it has waited.
+local function grant(o, weight, lease, label, number, is_numbered)
   local token, text = next_token(o)
   if not token then return { -1, o.mark, 'string' } end
-  local number = tonumber(string.match(o.place or '', '(%d+)$'))
   local answer = { 0, token, o.lim, epoch_of(o) }
   if is_numbered then
     if not number then
@@ -129,14 +129,14 @@ return run(8, function(o, at)
   end
   local number = tonumber(string.match(o.place or '', '(%d+)$'))
   if number and number <= o.up and o.used + weight <= o.lim then
-    return grant(o, weight, lease, ARGV[at + 8], is_numbered)
+    return grant(o, weight, lease, ARGV[at + 8], number, is_numbered)
   end
   local fit = fits(o, weight)
   if o.unfinished then
     restore(o)
     return { -2 }
   end
-  if fit then return grant(o, weight, lease, ARGV[at + 8], is_numbered) end
+  if fit then return grant(o, weight, lease, ARGV[at + 8], number, is_numbered) end
   if not queue then
     leave(o)
     return { 1, o.lim, 0 }

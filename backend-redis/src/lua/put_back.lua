@@ -12,13 +12,13 @@
 return run(3, function(o, at)
   local lease = tonumber(ARGV[at + 2])
   if not load(o, ARGV[at + 1]) then return { -2 } end
+  more(o)
   if o.hold then
     o.lease = lease
     local weight = tonumber(string.match(o.hold, '^%d+ %d+ (%d+)'))
     local was_woken = o.wake
     free(o)
     mark_live(o, lease)
-    more(o)
     local first = tonumber(call('ZRANGE', o.q, 0, 0, 'WITHSCORES')[2])
     local number = tonumber(ARGV[at + 3]) or first and math.max(first - 1, 0) or o.seq + 1
     join(o, weight, lease, number)
@@ -28,6 +28,5 @@ return run(3, function(o, at)
   elseif not o.place then
     return { 0 }
   end
-  more(o)
   return { 1, o.lim, o.epoch }
 end, true)

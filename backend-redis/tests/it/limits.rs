@@ -18,7 +18,7 @@ use stanchion_core::limiter::ExactQuota;
 use stanchion_core::spi::{Decide, LimitAsk, Limited, ParameterCheck, Refund, RequestId};
 use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota, Store, Ticket};
 use stanchion_redis::RedisStore;
-use stanchion_testbed::faults::{Direction, Proxy};
+use stanchion_testbed::faults::{Away, Proxy};
 use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisSentinel, RedisServer};
 use tokio::time::sleep;
 
@@ -230,23 +230,12 @@ async fn l10_c18_without_its_server_the_policy_decides_and_then_the_server_again
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_policy_decides_at_once_while_the_server_is_away() {
-    for what in ["killed", "stopped", "cut off", "silent"] {
+    for away in Away::ALL {
         let (server, _) = start(RedisOptions::default());
         let proxy = Proxy::to(&server.url()).unwrap();
         let store = RedisStore::builder(&proxy.url(&server.url())).unwrap().connect().await.unwrap();
-        let fault = || match what {
-            "killed" => server.kill().unwrap(),
-            "stopped" => server.pause().unwrap(),
-            "cut off" => {
-                proxy.refuse();
-                proxy.reset();
-            }
-            _ => proxy.black_hole(Direction::Both),
-        };
-        decide_through(&store, what, fault).await;
-        if what == "stopped" {
-            server.resume().unwrap();
-        }
+        decide_through(&store, &away.to_string(), || away.begin(&server, &proxy).unwrap()).await;
+        away.end(&server, &proxy).unwrap();
     }
 }
 

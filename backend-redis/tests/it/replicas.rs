@@ -44,6 +44,12 @@ fn url(primary: &RedisServer, replicas: u32) -> String {
     format!("{}?replicas={replicas}&{times}", primary.url())
 }
 
+/// Makes a process whose grants wait for that many replicas.
+async fn waiting_for(primary: &RedisServer, replicas: u32) -> Process {
+    let url = url(primary, replicas);
+    driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap())
+}
+
 #[tokio::test]
 async fn a_grant_waits_for_its_replicas() {
     let (primary, replica) = pair();
@@ -108,11 +114,7 @@ async fn refused(process: &Process, request: &Acquire) -> (Error, Duration) {
 #[tokio::test]
 async fn too_few_replicas_undo_the_grant() {
     let (primary, replica) = pair();
-    let connect = |replicas| {
-        let url = url(&primary, replicas);
-        async move { driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap()) }
-    };
-    let process = connect(2).await;
+    let process = waiting_for(&primary, 2).await;
     let request = Acquire { queue: false, ..ask(&mutex("m")) };
     let (error, took) = refused(&process, &request).await;
     assert!(took < REQUEST, "{took:?}");
@@ -121,7 +123,7 @@ async fn too_few_replicas_undo_the_grant() {
     let inspection = definite(|| process.callers.inspect(&request.object)).await.unwrap();
     assert!(inspection.holders.is_empty() && inspection.waiters == 0, "{inspection:?}");
     // The same ticket is granted once there are enough replicas.
-    let process = connect(1).await;
+    let process = waiting_for(&primary, 1).await;
     granted(&process, &request).await;
     replica.kill().unwrap();
     let (error, _) = refused(&process, &Acquire { queue: false, ..ask(&mutex("n")) }).await;
@@ -231,11 +233,7 @@ async fn c22_a_grant_waits_for_the_disk_of_a_server_that_can_tell() {
 #[tokio::test]
 async fn c16_a_grant_that_too_little_keeps_is_undone_to_where_it_stood() {
     let (primary, replica) = pair();
-    let connect = |replicas| {
-        let url = url(&primary, replicas);
-        async move { driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap()) }
-    };
-    let (process, holder) = (connect(1).await, connect(0).await);
+    let (process, holder) = (waiting_for(&primary, 1).await, waiting_for(&primary, 0).await);
     let kept = |request: &Acquire| {
         let (process, request) = (&process, request.clone());
         async move {
@@ -281,8 +279,7 @@ async fn c16_a_grant_that_too_little_keeps_is_undone_to_where_it_stood() {
 #[tokio::test]
 async fn c16_whoever_is_undone_waits_in_front_of_who_comes_later() {
     let (primary, replica) = pair();
-    let url = url(&primary, 1);
-    let process = driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap());
+    let process = waiting_for(&primary, 1).await;
     granted(&process, &ask(&mutex("earlier"))).await;
     replica.pause().unwrap();
     let line = [ask(&mutex("m")), ask(&mutex("m"))];

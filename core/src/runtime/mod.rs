@@ -11,5 +11,5 @@ pub(crate) mod thread;
 pub use self::broadcast::{Broadcast, Notified};
 pub use self::contain_wake::contain_wake;
 pub use self::runtime_mark::RuntimeMark;
-pub use self::stay::Stay;
+pub use self::stay::{Stay, moved};
 pub use self::thread::EngineThread;

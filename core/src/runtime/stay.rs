@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::{Handle, Id};
 
+use crate::{Error, ErrorKind};
+
 /// Awaits work on a connection of one runtime: `None` as soon as another one polls it. The first
 /// may live on and drive nothing, so that the work would get no answer.
 #[derive(Debug)]
@@ -20,6 +22,13 @@ impl<'a, F: Future> Stay<'a, F> {
     pub fn new(work: Pin<&'a mut F>) -> Self {
         Self { work, on: None }
     }
+}
+
+/// Returns the error of a request that another runtime went on with. The kind says whether it was
+/// sent.
+#[must_use]
+pub fn moved(kind: ErrorKind) -> Error {
+    Error::new(kind, "another runtime went on with the call")
 }
 
 impl<F: Future> Future for Stay<'_, F> {

@@ -4,6 +4,7 @@
 //! | tool | what it breaks |
 //! | --- | --- |
 //! | [`Proxy`] | the connection between a client and one server: requests, replies, wake-ups, connections |
+//! | [`Away`] | a whole server, in one of four ways |
 //! | [`Clock`] | a server's wall clock, forward and back, while it runs |
 //! | [`Process`] | a worker process of this test: killed, stopped, resumed |
 //!
@@ -23,10 +24,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod away;
 mod clock;
 mod process;
 mod proxy;
 
+pub use away::Away;
 pub use clock::Clock;
 pub use process::Process;
 pub use proxy::{Action, ConnectionCounts, Direction, Mark, Proxy, Request, Rule, Scope, Then, When};
