@@ -107,7 +107,10 @@ BEGIN
         END IF;
         before := o.used;
         IF o.next <= clock THEN
-            o := stanchion.remove_expired(o, clock);
+            o := stanchion.remove_expired(o, clock, count);
+        END IF;
+        IF o.next <= clock THEN
+            PERFORM stanchion.untidy();
         END IF;
         woken := o.used < before;
         IF o.keyed AND o.used = 0 THEN

@@ -62,7 +62,7 @@ BEGIN
     END IF;
     IF o.tombstones_until > p_now THEN
         FOR r IN SELECT array_position(p_tickets, t.ticket) AS k FROM stanchion.tombstones t
-                 WHERE t.object + 0 = o.id AND t.ticket = ANY (p_tickets) AND t.expiry > p_now LOOP
+                 WHERE t.object + 0 = o.id AND t.ticket = ANY (p_tickets) AND t.expiry + 0 > p_now LOOP
             has_tombstone[r.k] := true;
         END LOOP;
     END IF;
@@ -100,8 +100,7 @@ BEGIN
         -- A queue of dead waiters only may be empty after `count_silent`.
         IF o.waiting > 0 AND o.used = 0 AND p_now - o.touched > p_state AND NOT counted THEN
             counted := true;
-            SELECT c.* INTO r FROM stanchion.count_silent(o, p_now, p_process) c;
-            o.waiting := o.waiting - r.gone;
+            o := stanchion.count_silent(o, p_now, p_process);
             line := NULL;
         END IF;
         lim := o.lim;
@@ -192,11 +191,9 @@ BEGIN
             END IF;
             IF place IS NULL THEN
                 IF o.waiting >= p_bounds[k] THEN
-                    IF abs(p_now - o.swept) >= pause THEN
-                        SELECT c.* INTO r FROM stanchion.count_silent(o, p_now, p_process) c;
-                        o.waiting := o.waiting - r.gone;
-                        o.dead := r.dead;
-                        o.swept := p_now;
+                    IF NOT counted AND (o.swept_up > 0 OR abs(p_now - o.swept) >= pause) THEN
+                        counted := true;
+                        o := stanchion.count_silent(o, p_now, p_process);
                     END IF;
                     IF o.waiting - o.dead >= p_bounds[k] THEN
                         codes[k] := 5;

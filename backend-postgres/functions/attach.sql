@@ -26,20 +26,20 @@ BEGIN
     clock := stanchion.now();
     before := o.used;
     IF o.next <= clock THEN
-        o := stanchion.remove_expired(o, clock);
+        o := stanchion.remove_expired(o, clock, 1);
     END IF;
     IF o.tombstones_until <= clock OR NOT EXISTS (
-        SELECT FROM stanchion.tombstones t WHERE t.object + 0 = o.id AND t.ticket = p_to AND t.expiry > clock)
+        SELECT FROM stanchion.tombstones t WHERE t.object + 0 = o.id AND t.ticket = p_to AND t.expiry + 0 > clock)
     THEN
         UPDATE stanchion.holds h SET expiry = clock + p_lease
-        WHERE h.object + 0 = o.id AND h.ticket = p_to
+        WHERE h.object + 0 = o.id AND h.ticket = p_to AND h.expiry + 0 > clock
         RETURNING h.token, h.weight INTO token, weight;
         IF token IS NULL THEN
             SELECT h.expiry - clock INTO left_over FROM stanchion.holds h
-            WHERE h.object + 0 = o.id AND h.ticket = p_from;
+            WHERE h.object + 0 = o.id AND h.ticket = p_from AND h.expiry + 0 > clock;
             UPDATE stanchion.holds h
             SET ticket = p_to, expiry = clock + p_lease, label = coalesce(p_label, h.label)
-            WHERE h.object + 0 = o.id AND h.ticket = p_from
+            WHERE h.object + 0 = o.id AND h.ticket = p_from AND h.expiry + 0 > clock
             RETURNING h.token, h.weight INTO token, weight;
             IF token IS NOT NULL THEN
                 longest := stanchion.leave_tombstones(o.id, clock, ARRAY[p_from], ARRAY[greatest(p_lease, left_over)],

@@ -43,7 +43,7 @@ BEGIN
         END IF;
         before := o.used;
         IF o.next <= clock THEN
-            o := stanchion.remove_expired(o, clock);
+            o := stanchion.remove_expired(o, clock, cardinality(p_names));
         END IF;
         IF o.used > 0 THEN
             WITH ended AS (

@@ -4,11 +4,13 @@
 -- Arguments   the row of the group
 -- Returns     the row for `save`
 -- Locks       the rows of this object's watchers
--- Complexity  O(watchers)
+-- Complexity  O(part)
 CREATE OR REPLACE FUNCTION stanchion.end_generation(o stanchion.objects) RETURNS stanchion.objects
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     kept CONSTANT integer := 16;
+    -- Maximum number of processes that are told; the others ask by themselves.
+    part CONSTANT integer := 500;
     ended bigint[] := ARRAY[o.finished, o.abandoned, o.expired, 1];
     size integer := coalesce(cardinality(o.past), 0);
     processes uuid[];
@@ -28,7 +30,11 @@ BEGIN
     o.finished := 0;
     o.abandoned := 0;
     o.expired := 0;
-    WITH told AS (DELETE FROM stanchion.watchers w WHERE w.object = o.id RETURNING w.process, w.hint)
+    WITH told AS (
+        DELETE FROM stanchion.watchers w WHERE w.ctid = ANY (ARRAY(
+            SELECT v.ctid FROM stanchion.watchers v WHERE v.object = o.id AND v.noted > 0 ORDER BY v.noted DESC LIMIT part
+        )) RETURNING w.process, w.hint
+    )
     SELECT array_agg(t.process), array_agg(t.hint) INTO processes, hints FROM told t;
     PERFORM stanchion.hint(processes, hints);
     RETURN o;

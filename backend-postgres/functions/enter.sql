@@ -17,10 +17,15 @@ BEGIN
             PERFORM set_config('lock_timeout', '100ms', true);
         END IF;
     END IF;
-    -- The second one, since a plan that scans a whole table all the same has so large a price then
-    -- that the server would compile it, for some 40 ms.
-    IF current_setting('enable_seqscan') = 'on' OR current_setting('jit') = 'on' THEN
-        PERFORM set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
+    -- What is wanted in an order is read in it: a sort would first read all. No compiler, since a
+    -- plan that scans a whole table all the same has so large a price then that the server would
+    -- compile it, for some 40 ms.
+    IF 'on' IN (current_setting('enable_seqscan'), current_setting('enable_sort'),
+                current_setting('enable_incremental_sort'), current_setting('enable_bitmapscan'), current_setting('jit'))
+    THEN
+        PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
+                set_config('enable_incremental_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
+                set_config('jit', 'off', true);
     END IF;
 END
 $$;

@@ -19,6 +19,8 @@ DECLARE
     chunk integer := p_count;
     seen integer;
     passed integer := 0;
+    most CONSTANT integer := 100;
+    large integer := 0;
     behind bigint := p_behind;
     lost bigint[] := '{}';
     w record;
@@ -34,6 +36,13 @@ BEGIN
             ELSIF w.till > p_now AND w.weight <= o.lim THEN
                 line := line || w.arrival;
                 EXIT WHEN cardinality(line) = p_count;
+            ELSIF w.till > p_now THEN
+                -- Behind very many that are too large, nobody is the first before they have left.
+                large := large + 1;
+                IF large = most THEN
+                    line := line || array_fill(w.arrival, ARRAY[p_count - cardinality(line)]);
+                    EXIT;
+                END IF;
             END IF;
             passed := passed + (w.till <= p_now)::integer;
         END LOOP;
@@ -44,7 +53,7 @@ BEGIN
                 o.namespace, o.id, p_now, p_asking, stanchion.mark_dead(o.namespace, p_now), behind) - 1;
             EXIT WHEN behind IS NULL;
         END IF;
-        chunk := least(chunk * 4, many);
+        chunk := least(chunk * 4, CASE WHEN large > 0 THEN most ELSE many END);
     END LOOP;
     gone := cardinality(lost);
     IF gone > 0 THEN

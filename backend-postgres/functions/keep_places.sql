@@ -5,7 +5,7 @@
 -- Returns     false if the process has to poll: it was silent or is unknown, its note ends soon, or
 --             no process was heard for so long that a grace period may have to begin (`mark_dead`)
 -- Locks       the process's own row; waits for nothing
--- Complexity  O(processes of the namespace)
+-- Complexity  O(log processes)
 -- Retry       notes it again
 CREATE OR REPLACE FUNCTION stanchion.keep_places(p_namespace text, p_process uuid) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -20,7 +20,8 @@ DECLARE
 BEGIN
     SELECT p.heard, p.kept INTO before, until FROM stanchion.processes p
     WHERE p.namespace = p_namespace AND p.process = p_process;
-    SELECT max(p.heard) INTO last FROM stanchion.processes p WHERE p.namespace = p_namespace;
+    SELECT p.heard INTO last FROM stanchion.processes p
+    WHERE p.namespace = p_namespace AND p.kept >= 0 ORDER BY p.heard DESC LIMIT 1;
     IF before IS NULL OR abs(clock - before) >= liveness OR abs(clock - last) >= unheard
         OR until < clock + 2 * liveness
     THEN

@@ -25,7 +25,7 @@ CREATE OR REPLACE FUNCTION stanchion.let_in(
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- Maximum number of live waiters that one call looks at, and of those that it tells.
-    most CONSTANT integer := 500;
+    most CONSTANT integer := 250;
     tells CONSTANT integer := 250;
     many CONSTANT integer := 256;
     is_kept CONSTANT boolean := o.kind <> 'm';

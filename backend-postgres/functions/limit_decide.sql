@@ -22,7 +22,7 @@
 --             SETTLED is 1 if no reservation is ahead
 -- Locks       rows of `limiters`, in the order of the names; then, under these, of `limit_tickets`
 --             and `limit_answers`
--- Complexity  O(runs); for reservations O(log tickets) each. New lanes O(1) on average.
+-- Complexity  O(runs); for reservations O(log tickets) each. See also `limit_decide_one`
 -- Retry       the lane and number name the request: it gets the answer of the first time, for 60 s
 CREATE OR REPLACE FUNCTION stanchion.limit_decide(
     in_namespace text, in_retention bigint, in_lane uuid, in_number bigint, in_names text[], in_groups integer[],
@@ -49,7 +49,7 @@ BEGIN
                 THEN greatest(moment - known.decided, 0) || ' ' || known.answer END;
         ELSE
             answers[i] := '0 ' || stanchion.limit_decide_one(
-                rows[i], moment, in_lane, in_number, in_retention, known.number IS NULL,
+                rows[i], moment, in_lane, in_number, in_retention, cardinality(in_names), known.number IS NULL,
                 first, first + in_groups[i] - 1, in_checks, in_amounts, in_periods, in_bursts, in_costs, in_tickets,
                 in_spans
             );

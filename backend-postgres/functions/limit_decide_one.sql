@@ -1,20 +1,21 @@
 -- limit_decide_one: decides the calls of one limiter.
 --
--- Arguments   the locked row, the moment; lane, number and retention as for `limit_decide`; whether
---             the lane is new; the first and the last of its runs, and the runs of all limiters
+-- Arguments   the locked row, the moment; lane, number and retention as for `limit_decide`; the
+--             number of its names; whether the lane is new; the first and the last of its runs, and
+--             the runs of all limiters
 -- Returns     the answer, as `limit_decide` describes it
 -- Locks       rows of `limit_tickets` and `limit_answers`, under the lock of the limiter
--- Complexity  O(runs); for reservations O(log tickets) each. New lanes O(1) on average.
+-- Complexity  O(runs); for reservations O(log tickets) each. For a new lane O(1), or O(looks).
 CREATE OR REPLACE FUNCTION stanchion.limit_decide_one(
     in_limiter stanchion.limiters, in_moment bigint, in_lane uuid, in_number bigint, in_retention bigint,
-    in_new boolean, in_first integer, in_last integer, in_checks "char"[], in_amounts bigint[], in_periods bigint[],
+    in_names integer, in_new boolean, in_first integer, in_last integer, in_checks "char"[], in_amounts bigint[], in_periods bigint[],
     in_bursts bigint[], in_costs bigint[], in_tickets uuid[], in_spans bigint[]
 ) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     -- The limiter as it is now.
-    l stanchion.limiters := stanchion.limit_load(in_limiter, in_moment);
+    l stanchion.limiters := stanchion.limit_load(in_limiter, in_moment, in_names);
     behind CONSTANT bigint := l.last - in_moment;
     told text := behind;
     -- The quota and the content that follow from the parts of the answer so far.
@@ -37,6 +38,10 @@ DECLARE
     marks bigint[];
     place stanchion.limit_place;
     level stanchion.limit_level;
+    -- Maximum number of lanes that one step looks at for old answers.
+    looks CONSTANT integer := greatest(250 / in_names, 4);
+    old tid[];
+    seen bigint;
 BEGIN
     FOR g IN in_first .. in_last LOOP
         absent := l.amount IS NULL;
@@ -156,9 +161,23 @@ BEGIN
         VALUES (l.id, in_lane, in_number, in_moment, told);
         l.lanes := l.lanes + 1;
         IF l.lanes > l.roomy THEN
-            DELETE FROM stanchion.limit_answers AS a WHERE a.limiter = l.id AND a.decided < in_moment - 60000000;
-            l.lanes := (SELECT count(*) FROM stanchion.limit_answers AS a WHERE a.limiter = l.id);
-            l.roomy := 2 * l.lanes + 8;
+            -- Each new lane looks at several: the walk ends before their number has doubled.
+            SELECT array_agg(y.place) FILTER (WHERE y.decided < in_moment - 60000000), count(*),
+                   (array_agg(y.lane ORDER BY y.lane DESC))[1]
+            INTO old, seen, l.lanes_up
+            FROM (
+                SELECT a.ctid AS place, a.lane, a.decided FROM stanchion.limit_answers AS a
+                WHERE a.limiter = l.id AND a.lane > coalesce(l.lanes_up, '00000000-0000-0000-0000-000000000000')
+                ORDER BY a.lane LIMIT looks
+            ) AS y;
+            IF old <> '{}' THEN
+                DELETE FROM stanchion.limit_answers AS a WHERE a.ctid = ANY (old);
+                l.lanes := l.lanes - cardinality(old);
+            END IF;
+            IF seen < looks THEN
+                l.roomy := 2 * l.lanes + 8;
+                l.lanes_up := NULL;
+            END IF;
         END IF;
     ELSE
         UPDATE stanchion.limit_answers AS a

@@ -31,7 +31,7 @@ BEGIN
     rows := stanchion.limit_lock(in_namespace, in_names, true);
     moment := stanchion.now();
     FOR i IN 1 .. cardinality(in_names) LOOP
-        l := stanchion.limit_load(rows[i], moment);
+        l := stanchion.limit_load(rows[i], moment, cardinality(in_names));
         FOR k IN first .. first + in_counts[i] - 1 LOOP
             SELECT t.until, t.cost, t.mark, t.refund INTO known
             FROM stanchion.limit_tickets AS t

@@ -26,7 +26,7 @@ BEGIN
     SET amount = in_limiter.amount, period = in_limiter.period, burst = in_limiter.burst,
         tokens = in_limiter.tokens, fraction = in_limiter.fraction, last = in_limiter.last,
         latest = in_limiter.latest, taken = in_limiter.taken, purge = in_limiter.purge,
-        lanes = in_limiter.lanes, roomy = in_limiter.roomy, expires = in_limiter.expires
+        lanes = in_limiter.lanes, roomy = in_limiter.roomy, lanes_up = in_limiter.lanes_up, expires = in_limiter.expires
     WHERE l.id = in_limiter.id;
 END
 $$;

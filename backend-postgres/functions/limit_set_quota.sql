@@ -18,7 +18,7 @@ DECLARE
     level stanchion.limit_level;
 BEGIN
     rows := stanchion.limit_lock(in_namespace, ARRAY[in_name], true);
-    l := stanchion.limit_load(rows[1], stanchion.now());
+    l := stanchion.limit_load(rows[1], stanchion.now(), 1);
     IF l.amount IS NULL THEN
         l.tokens := in_burst;
         l.fraction := 0;

@@ -10,7 +10,7 @@
 --               other while its limit is in force, too
 --             holders, weight: the live holds and their weight; null if they are more than 50
 --             waiting, lim: the number of waiters, of which `waiting_now` judges the first ones of
---               each name, 500 in all; the limit
+--               each name, 400 in all; the limit
 --             idle: the time since a hold ended; 0 while the name is held or waited for
 -- Locks       those of `mark_dead`, which waits for none
 -- Complexity  O(names · log rows), and in session mode O(locks of the server)
@@ -23,7 +23,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp STABLE AS $$
 DECLARE
     most CONSTANT integer := 50;
-    judged CONSTANT integer := 500;
+    judged CONSTANT integer := 400;
     moment CONSTANT bigint := stanchion.now();
     by_session CONSTANT boolean := p_kind = 'm' AND EXISTS (
         SELECT FROM stanchion.namespaces n WHERE n.namespace = p_namespace AND n.mutex_mode = 'session');

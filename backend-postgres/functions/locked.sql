@@ -3,12 +3,13 @@
 -- in between.
 --
 -- Arguments   the kinds and names of the objects: `l` is a limiter, `b` a Bloom filter; of the
---             others the rows of holds and waiters count, too
+--             others the rows of up to 200 holds and waiters each, of fewer where
+--             there are many objects, count, too
 -- Returns     numbers: the numbers of the objects
 --             lockers: the marks
 -- Locks       each row that is free and was changed or locked before, until the end of the
 --             transaction; waits for none; where a table is locked, it fails at once
--- Complexity  O(objects + holds + waiters)
+-- Complexity  O(objects + rows that count)
 -- Retry       looks again
 CREATE OR REPLACE FUNCTION stanchion.locked(
     p_namespace text, p_kinds text[], p_names text[], OUT numbers integer[], OUT lockers text[]
@@ -17,8 +18,12 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     locker text;
     id bigint;
+    -- Maximum number of holds and of waiters of a name that are looked at.
+    most CONSTANT integer := least(greatest(2000 / cardinality(p_names), 20), 200);
+    marked uuid[];
     free uuid[];
 BEGIN
+    PERFORM stanchion.enter();
     -- Others wait for the connection.
     PERFORM set_config('lock_timeout', '1ms', true);
     -- Nothing is changed, so that nothing has to reach the disk.
@@ -49,15 +54,32 @@ BEGIN
                 SELECT x.xmax::text INTO locker FROM stanchion.objects x
                 WHERE x.namespace = p_namespace AND x.kind = p_kinds[i]::"char" AND x.name = p_names[i];
             ELSE
-                free := ARRAY(SELECT h.ticket FROM stanchion.holds h WHERE h.object = id AND h.xmax::text <> '0'
-                              FOR UPDATE SKIP LOCKED);
-                SELECT max(h.xmax::text) INTO locker FROM stanchion.holds h
-                WHERE h.object = id AND h.xmax::text <> '0' AND h.ticket <> ALL (free);
+                -- Ordered so that no other index serves.
+                marked := ARRAY(
+                    SELECT h.ticket
+                    FROM (SELECT y.object, y.ticket, y.xmax FROM stanchion.holds y
+                          WHERE (y.object, y.expiry) > (id, 0) ORDER BY y.object, y.expiry LIMIT most) h
+                    WHERE h.object = id AND h.xmax::text <> '0');
+                IF marked <> '{}' THEN
+                    free := ARRAY(
+                        SELECT h.ticket FROM stanchion.holds h WHERE h.object + 0 = id AND h.ticket = ANY (marked)
+                        FOR UPDATE SKIP LOCKED);
+                    SELECT max(h.xmax::text) INTO locker FROM stanchion.holds h
+                    WHERE h.object + 0 = id AND h.ticket = ANY (marked) AND h.ticket <> ALL (free);
+                END IF;
                 IF locker IS NULL THEN
-                    free := ARRAY(SELECT w.ticket FROM stanchion.waiters w WHERE w.object = id AND w.xmax::text <> '0'
-                                  FOR UPDATE SKIP LOCKED);
-                    SELECT max(w.xmax::text) INTO locker FROM stanchion.waiters w
-                    WHERE w.object = id AND w.xmax::text <> '0' AND w.ticket <> ALL (free);
+                    marked := ARRAY(
+                        SELECT w.ticket
+                        FROM (SELECT y.object, y.ticket, y.xmax FROM stanchion.waiters y
+                              WHERE (y.object, y.arrival) > (id, 0) ORDER BY y.object, y.arrival LIMIT most) w
+                        WHERE w.object = id AND w.xmax::text <> '0');
+                    IF marked <> '{}' THEN
+                        free := ARRAY(
+                            SELECT w.ticket FROM stanchion.waiters w WHERE w.object + 0 = id AND w.ticket = ANY (marked)
+                            FOR UPDATE SKIP LOCKED);
+                        SELECT max(w.xmax::text) INTO locker FROM stanchion.waiters w
+                        WHERE w.object + 0 = id AND w.ticket = ANY (marked) AND w.ticket <> ALL (free);
+                    END IF;
                 END IF;
             END IF;
         END IF;

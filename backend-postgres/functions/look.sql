@@ -9,7 +9,7 @@
 --               none)
 --             for each entry: whether the generation has ended, and how
 -- Locks       the objects, in order
--- Complexity  O(log holds + watchers)
+-- Complexity  O(log holds + log watchers)
 CREATE OR REPLACE FUNCTION stanchion.look(
     p_namespace text, p_process uuid, p_tokens bigint, p_names text[], p_counts integer[],
     p_watches bigint[], p_hints uuid[],
@@ -20,7 +20,6 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     never CONSTANT bigint := 9007199254740992;
     again CONSTANT bigint := 1000000;
-    forgotten CONSTANT bigint := 10000000;
     claimed stanchion.objects[];
     o stanchion.objects;
     clock bigint;
@@ -39,7 +38,10 @@ BEGIN
         o := claimed[i];
         before := o;
         IF o.next <= clock THEN
-            o := stanchion.remove_expired(o, clock);
+            o := stanchion.remove_expired(o, clock, cardinality(p_names));
+        END IF;
+        IF o.next <= clock THEN
+            PERFORM stanchion.untidy();
         END IF;
         IF o.used < before.used THEN
             o := stanchion.wake(o, clock, NULL);
@@ -56,9 +58,6 @@ BEGIN
                 VALUES (o.id, p_process, p_hints[k], clock)
                 ON CONFLICT ON CONSTRAINT watchers_pkey DO UPDATE SET noted = excluded.noted
                 WHERE abs(w.noted - excluded.noted) >= again;
-                IF FOUND THEN
-                    DELETE FROM stanchion.watchers w WHERE w.object = o.id AND w.noted < clock - forgotten;
-                END IF;
             END IF;
             epochs[k] := coalesce(o.epoch, 0);
             members[k] := coalesce(o.used, 0);

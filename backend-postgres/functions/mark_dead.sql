@@ -13,7 +13,7 @@
 --             transaction has locked the row of `grace`, that one begins a grace period right now.
 --             Only the insert of the first row of a namespace may wait, before any row in
 --             `processes` is locked
--- Complexity  O(processes of the namespace)
+-- Complexity  O(part · log processes)
 -- Retry       decides again
 CREATE OR REPLACE FUNCTION stanchion.mark_dead(p_namespace text, p_now bigint) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -26,16 +26,17 @@ DECLARE
     newest bigint;
     last bigint;
     marked bigint := 0;
+    -- Maximum number of processes that one call marks. The next one goes on; before all are marked,
+    -- no grace period begins, and whoever is not marked counts as in one.
+    part CONSTANT integer := 500;
 BEGIN
     SELECT (SELECT g.started FROM stanchion.grace g WHERE g.namespace = p_namespace),
-           (SELECT max(p.heard) FROM stanchion.processes p WHERE p.namespace = p_namespace)
+           (SELECT p.heard FROM stanchion.processes p WHERE p.namespace = p_namespace AND p.kept >= 0
+            ORDER BY p.heard DESC LIMIT 1)
     INTO start, last;
     IF start IS NULL THEN
-        start := 0;
-        IF EXISTS (SELECT FROM stanchion.waiters w JOIN stanchion.objects x ON x.id = w.object
-                   WHERE x.namespace = p_namespace) THEN
-            start := p_now;
-        END IF;
+        INSERT INTO stanchion.waited (namespace) VALUES (p_namespace) ON CONFLICT DO NOTHING;
+        start := CASE WHEN FOUND THEN 0 ELSE p_now END;
         INSERT INTO stanchion.grace (namespace, started) VALUES (p_namespace, start) ON CONFLICT DO NOTHING;
         RETURN ARRAY[start, 0];
     END IF;
@@ -45,10 +46,10 @@ BEGIN
         start := 0;
     END IF;
     IF last > p_now + liveness THEN
-        UPDATE stanchion.processes p SET heard = p_now
-        FROM (SELECT q.process FROM stanchion.processes q
-              WHERE q.namespace = p_namespace AND q.heard > p_now FOR UPDATE SKIP LOCKED) ahead
-        WHERE p.namespace = p_namespace AND p.process = ahead.process;
+        UPDATE stanchion.processes p SET heard = p_now WHERE p.ctid = ANY (ARRAY(
+            SELECT q.ctid FROM stanchion.processes q
+            WHERE q.namespace = p_namespace AND q.kept >= 0 AND q.heard > p_now
+            ORDER BY q.heard DESC LIMIT part FOR UPDATE SKIP LOCKED));
     ELSIF last > 0 AND last < p_now - unheard AND p_now >= start + lasting THEN
         SELECT g.started INTO newest FROM stanchion.grace g WHERE g.namespace = p_namespace
         FOR UPDATE SKIP LOCKED;
@@ -60,11 +61,15 @@ BEGIN
         END IF;
         IF start > 0 THEN
             marked := start;
-            UPDATE stanchion.processes p SET heard = -p.heard
-            FROM (SELECT q.process FROM stanchion.processes q
-                  WHERE q.namespace = p_namespace AND q.heard >= 1 AND q.heard < start
-                  FOR UPDATE SKIP LOCKED) silent
-            WHERE p.namespace = p_namespace AND p.process = silent.process;
+            UPDATE stanchion.processes p SET heard = -p.heard WHERE p.ctid = ANY (ARRAY(
+                SELECT q.ctid FROM stanchion.processes q
+                WHERE q.namespace = p_namespace AND q.kept >= 0 AND q.heard >= 1 AND q.heard < start
+                ORDER BY q.heard LIMIT part FOR UPDATE SKIP LOCKED));
+        END IF;
+        -- What is still to be marked would count as live for as long as the next grace period.
+        IF EXISTS (SELECT FROM stanchion.processes p
+                   WHERE p.namespace = p_namespace AND p.kept >= 0 AND p.heard >= 1 AND p.heard < start) THEN
+            RETURN ARRAY[p_now, marked];
         END IF;
         IF last >= start THEN
             start := p_now;

@@ -4,7 +4,7 @@
 -- Arguments   p_keep: how long to keep the note. A note of the last 0.1 s is not written again
 -- Locks       the process's own row. Waits only for another first call of the same process. See
 --             also `mark_dead`
--- Complexity  O(log processes), and sometimes O(processes)
+-- Complexity  O(log processes), and sometimes the time of `mark_dead`
 -- Retry       notes it again
 CREATE OR REPLACE FUNCTION stanchion.mark_live(p_namespace text, p_process uuid, p_now bigint, p_keep bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -98,7 +98,7 @@ BEGIN
             ready := ready || heads[i];
         ELSIF claimed[i] THEN
             IF o.next <= clock THEN
-                o := stanchion.remove_expired(o, clock);
+                o := stanchion.remove_expired(o, clock, cardinality(p_names));
             END IF;
             SELECT t.* INTO found
             FROM stanchion.let_in(o, clock, p_process, p_process, true, o.used < before.used) t;

@@ -75,11 +75,12 @@ BEGIN
             before := o.used;
             was := o;
             IF o.next <= clock THEN
-                o := stanchion.remove_expired(o, clock);
+                o := stanchion.remove_expired(o, clock, count);
             END IF;
             finished := p_finished[first:last];
             WITH ended AS (
-                DELETE FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets)
+                DELETE FROM stanchion.holds h
+                WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets) AND h.expiry + 0 > clock
                 RETURNING array_position(tickets, h.ticket) AS k, h.weight
             )
             SELECT coalesce(array_agg(e.k), '{}'), coalesce(sum(e.weight), 0)::bigint,
@@ -92,7 +93,7 @@ BEGIN
                 calls := p_calls[first:last];
                 SELECT told || coalesce(array_agg(b.k), '{}') INTO told
                 FROM (SELECT array_position(tickets, t.ticket) AS k, t.call FROM stanchion.tombstones t
-                      WHERE t.object + 0 = o.id AND t.ticket = ANY (tickets) AND t.expiry > clock) b
+                      WHERE t.object + 0 = o.id AND t.ticket = ANY (tickets) AND t.expiry + 0 > clock) b
                 WHERE b.call = calls[b.k] AND b.k <> ALL (found);
                 longest := stanchion.leave_tombstones(o.id, clock,
                     ARRAY(SELECT CASE WHEN e.call IS NULL OR e.k = ANY (found) THEN e.ticket END

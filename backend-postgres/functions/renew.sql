@@ -40,11 +40,11 @@ BEGIN
             leases := p_leases[first:last];
             before := o;
             IF o.next <= clock THEN
-                o := stanchion.remove_expired(o, clock);
+                o := stanchion.remove_expired(o, clock, cardinality(p_names));
             END IF;
             WITH extended AS (
                 UPDATE stanchion.holds h SET expiry = clock + leases[array_position(tickets, h.ticket)]
-                WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets)
+                WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets) AND h.expiry + 0 > clock
                 RETURNING h.ticket, h.expiry
             )
             SELECT array_agg(array_position(tickets, e.ticket) + first - 1), min(e.expiry), max(e.expiry) - clock

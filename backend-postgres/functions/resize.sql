@@ -16,7 +16,7 @@ BEGIN
     o := stanchion.claim(p_namespace, p_kind, p_name, p_tokens);
     clock := stanchion.now();
     IF o.next <= clock THEN
-        o := stanchion.remove_expired(o, clock);
+        o := stanchion.remove_expired(o, clock, 1);
     END IF;
     IF o.lim IS DISTINCT FROM p_limit THEN
         o := stanchion.let_anew(o);

@@ -20,7 +20,8 @@ BEGIN
     UPDATE stanchion.objects x SET
         lim = o.lim, token = o.token, used = o.used, waiting = o.waiting, next = o.next, touched = o.touched,
         tombstones_until = o.tombstones_until, arrival = o.arrival, longest = o.longest, heaviest = o.heaviest,
-        dead = o.dead, swept = o.swept, expires = o.expires, generation = o.generation, finished = o.finished,
+        dead = o.dead, swept = o.swept, swept_up = o.swept_up, swept_dead = o.swept_dead,
+        swept_since = o.swept_since, expires = o.expires, generation = o.generation, finished = o.finished,
         abandoned = o.abandoned, expired = o.expired, past = o.past, old = o.old, keyed = o.keyed,
         let_up = o.let_up, let_room = o.let_room, let_due = o.let_due, let_told = o.let_told, let_over = o.let_over,
         let_most = o.let_most

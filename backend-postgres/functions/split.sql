@@ -16,6 +16,7 @@ DECLARE
     before bigint;
     hold stanchion.holds;
     changed bigint := 0;
+    gone bigint;
     longest bigint := p_lease;
 BEGIN
     PERFORM stanchion.enter();
@@ -26,20 +27,32 @@ BEGIN
     clock := stanchion.now();
     before := o.used;
     IF o.next <= clock THEN
-        o := stanchion.remove_expired(o, clock);
+        o := stanchion.remove_expired(o, clock, 1);
     END IF;
-    SELECT h.* INTO hold FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = p_from;
+    SELECT h.* INTO hold FROM stanchion.holds h
+    WHERE h.object + 0 = o.id AND h.ticket = p_from AND h.expiry + 0 > clock;
     IF NOT (o.tombstones_until > clock AND EXISTS (
         SELECT FROM stanchion.tombstones t
-        WHERE t.object + 0 = o.id AND t.ticket = ANY (p_tickets) AND t.expiry > clock))
+        WHERE t.object + 0 = o.id AND t.ticket = ANY (p_tickets) AND t.expiry + 0 > clock))
     THEN
         UPDATE stanchion.holds h SET expiry = clock + p_lease
-        WHERE h.object + 0 = o.id AND h.ticket = ANY (p_tickets);
+        WHERE h.object + 0 = o.id AND h.ticket = ANY (p_tickets) AND h.expiry + 0 > clock;
         GET DIAGNOSTICS changed = ROW_COUNT;
         IF changed > 0 THEN
-            UPDATE stanchion.holds h SET expiry = clock + p_lease WHERE h.object + 0 = o.id AND h.ticket = p_from;
+            UPDATE stanchion.holds h SET expiry = clock + p_lease
+            WHERE h.object + 0 = o.id AND h.ticket = p_from AND h.expiry + 0 > clock;
         ELSIF hold.weight >= cardinality(p_tickets) THEN
             changed := cardinality(p_tickets);
+            -- Those of a first try that have ended, and were not removed yet.
+            WITH ended AS (
+                DELETE FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (p_tickets)
+                RETURNING h.weight
+            )
+            SELECT coalesce(sum(e.weight), 0)::bigint INTO gone FROM ended e;
+            o.used := o.used - gone;
+            IF o.kind = 'w' THEN
+                o.expired := o.expired + gone;
+            END IF;
             IF hold.weight > changed THEN
                 UPDATE stanchion.holds h SET expiry = clock + p_lease, weight = h.weight - changed
                 WHERE h.object + 0 = o.id AND h.ticket = p_from;

@@ -19,6 +19,7 @@ DECLARE
     gone bigint;
     swept bigint;
 BEGIN
+    PERFORM stanchion.enter();
     DELETE FROM stanchion.bloom_flights AS t
     USING (
         SELECT b.filter, b.lane FROM stanchion.bloom_flights AS b WHERE b.answered < past
@@ -41,10 +42,9 @@ BEGIN
         LIMIT in_batch FOR UPDATE SKIP LOCKED
     LOOP
         EXIT WHEN in_batch <= 0;
-        DELETE FROM stanchion.bloom_pages AS p
-        WHERE p.image = over AND p.page IN (
-            SELECT q.page FROM stanchion.bloom_pages AS q WHERE q.image = over LIMIT in_batch
-        );
+        DELETE FROM stanchion.bloom_pages AS p WHERE p.ctid = ANY (ARRAY(
+            SELECT q.ctid FROM stanchion.bloom_pages AS q WHERE q.image = over LIMIT in_batch
+        ));
         GET DIAGNOSTICS gone = ROW_COUNT;
         swept := swept + gone;
         in_batch := in_batch - gone;

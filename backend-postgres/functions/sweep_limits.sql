@@ -20,6 +20,7 @@ DECLARE
     gone bigint;
     swept bigint := 0;
 BEGIN
+    PERFORM stanchion.enter();
     idle := ARRAY(
         SELECT l.id FROM stanchion.limiters AS l
         WHERE l.namespace = in_namespace AND l.expires >= 0 AND l.expires <= moment
@@ -29,15 +30,15 @@ BEGIN
     );
     FOR i IN 1 .. cardinality(idle) LOOP
         DELETE FROM stanchion.limit_tickets AS t
-        WHERE t.limiter = idle[i] AND t.ticket IN (
-            SELECT k.ticket FROM stanchion.limit_tickets AS k WHERE k.limiter = idle[i] LIMIT in_batch - swept
-        );
+        WHERE t.ctid = ANY (ARRAY(
+            SELECT k.ctid FROM stanchion.limit_tickets AS k WHERE k.limiter = idle[i] LIMIT in_batch - swept
+        ));
         GET DIAGNOSTICS gone = ROW_COUNT;
         swept := swept + gone;
         DELETE FROM stanchion.limit_answers AS a
-        WHERE a.limiter = idle[i] AND a.lane IN (
-            SELECT k.lane FROM stanchion.limit_answers AS k WHERE k.limiter = idle[i] LIMIT in_batch - swept
-        );
+        WHERE a.ctid = ANY (ARRAY(
+            SELECT k.ctid FROM stanchion.limit_answers AS k WHERE k.limiter = idle[i] LIMIT in_batch - swept
+        ));
         GET DIAGNOSTICS gone = ROW_COUNT;
         swept := swept + gone;
         EXIT WHEN swept >= in_batch;

@@ -18,15 +18,18 @@ DECLARE
     known bigint[] := p_known;
     silent bigint[];
 BEGIN
+    PERFORM stanchion.enter();
     silent := ARRAY(
         SELECT coalesce(w.heard, w.since)
         FROM (
-            SELECT q.lease, least(q.since, p_now) AS since,
+            SELECT q.object, q.lease, least(q.since, p_now) AS since,
                    (SELECT p.heard FROM stanchion.processes p
                     WHERE p.namespace = p_namespace AND p.process = q.process) AS heard
-            FROM stanchion.waiters q WHERE q.object = p_object ORDER BY q.arrival LIMIT p_most
+            FROM stanchion.waiters q
+            -- Ordered so that no other index serves.
+            WHERE (q.object, q.arrival) > (p_object, 0) ORDER BY q.object, q.arrival LIMIT p_most
         ) w
-        WHERE greatest(w.since, abs(w.heard)) + greatest(w.lease, 1000000) < p_now);
+        WHERE w.object = p_object AND greatest(w.since, abs(w.heard)) + greatest(w.lease, 1000000) < p_now);
     IF silent = '{}' THEN
         RETURN p_waiting;
     END IF;

@@ -14,6 +14,7 @@
 //! | `25006` | rolled back: the server is a standby now, or takes no writes | `Unavailable`; the connection is replaced |
 //! | `57014`, `40001`, `40P01` | rolled back: a timeout, a conflict | `Unavailable` |
 //! | `55P03` | rolled back: somebody else has a row locked | `Unavailable`; the rest of its batch is sent again |
+//! | `STM01` | rolled back: more has ended at a name than one step removes | it is removed, and the request sent again; `Unavailable` if there is no time for that |
 //! | `53…` | not connected, or rolled back: connections, memory or disk are used up | `Unavailable` |
 //! | `0A000`, `26000`, `42P05` | not executed: a prepared statement is out of date | `Unavailable`; the connection is replaced |
 //! | any other of severity `ERROR` | rolled back | `Unavailable` with its code and message |
@@ -47,6 +48,8 @@ const GRANT_RIGHT: &str = "the SQL of `stanchion::postgres::schema_sql()` grants
 const NO_RIGHT: &str = "42501";
 /// The server's code for a row that was locked for too long.
 const LOCKED: &str = "55P03";
+/// The code of our functions for a name at which more has ended than one step removes.
+const UNTIDY: &str = "STM01";
 
 fn of_server(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
@@ -73,8 +76,26 @@ pub(crate) fn is_held_up(error: &sqlx::Error) -> bool {
 
 /// Returns whether a request waited for a row in vain. Nothing of it was executed.
 pub(crate) fn is_locked(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<sqlx::Error>());
-    source.and_then(code) == Some(LOCKED)
+    has_code(error, LOCKED)
+}
+
+/// Returns whether a request could not be decided before more is tidied up at one of its names.
+/// Nothing of it was executed.
+pub(crate) fn is_untidy(error: &Error) -> bool {
+    has_code(error, UNTIDY)
+}
+
+/// Returns whether the server is there, and refused or gave up a statement.
+pub(crate) fn is_refusal(error: &Error) -> bool {
+    of_client_error(error).and_then(of_server).is_some_and(|error| error.severity() == PgSeverity::Error)
+}
+
+fn has_code(error: &Error, wanted: &str) -> bool {
+    of_client_error(error).and_then(code) == Some(wanted)
+}
+
+fn of_client_error(error: &Error) -> Option<&sqlx::Error> {
+    error.source()?.downcast_ref()
 }
 
 /// Converts the error of a request that was sent.
@@ -92,9 +113,9 @@ pub(crate) fn of_request(error: sqlx::Error) -> Error {
             _ => (ErrorKind::Unknown, "the connection broke before the answer came".to_owned()),
         },
     };
-    let is_locked = code(&error) == Some(LOCKED);
+    let answers = matches!(code(&error), Some(LOCKED | UNTIDY));
     let made = Error::new(kind, detail).with_source(error);
-    if is_locked { made.of_a_store_that_answers() } else { made }
+    if answers { made.of_a_store_that_answers() } else { made }
 }
 
 fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {
@@ -110,6 +131,7 @@ fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {
         LOCKED => {
             (ErrorKind::Unavailable, format!("another transaction has a row of ours locked: {message}"))
         }
+        UNTIDY => (ErrorKind::Unavailable, message),
         _ if code.starts_with("28") => {
             (ErrorKind::Unauthorized, format!("the server refused the credentials: {message}"))
         }

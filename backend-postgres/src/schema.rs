@@ -29,6 +29,7 @@ const TABLES: &[(i64, &str, &str)] = &[
     (12, "waiters of a process", include_str!("../schema/0012_waiters_of_process.sql")),
     (13, "inspections in parts", include_str!("../schema/0013_inspections_in_parts.sql")),
     (14, "let in", include_str!("../schema/0014_let_in.sql")),
+    (15, "parts", include_str!("../schema/0015_parts.sql")),
 ];
 
 /// The functions and views, each behind the ones that it needs. All of them are replaced together,
@@ -50,6 +51,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/tell.sql"),
     include_str!("../functions/end_generation.sql"),
     include_str!("../functions/remove_expired.sql"),
+    include_str!("../functions/untidy.sql"),
     include_str!("../functions/save.sql"),
     include_str!("../functions/mark_dead.sql"),
     include_str!("../functions/mark_live.sql"),
@@ -61,6 +63,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/let_anew.sql"),
     include_str!("../functions/let_in.sql"),
     include_str!("../functions/wake.sql"),
+    include_str!("../functions/tidy.sql"),
     include_str!("../functions/leave_tombstones.sql"),
     include_str!("../functions/acquire_flush.sql"),
     include_str!("../functions/acquire_each.sql"),
@@ -73,6 +76,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/poll.sql"),
     include_str!("../functions/keep_places.sql"),
     include_str!("../functions/attach.sql"),
+    include_str!("../functions/expired_weight.sql"),
     include_str!("../functions/inspect_part.sql"),
     include_str!("../functions/resize.sql"),
     include_str!("../functions/force.sql"),

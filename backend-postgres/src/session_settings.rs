@@ -92,6 +92,9 @@ impl SessionSettings {
             // Each step would set these for its transaction otherwise.
             ("plan_cache_mode", "force_generic_plan".to_owned()),
             ("enable_seqscan", "off".to_owned()),
+            ("enable_sort", "off".to_owned()),
+            ("enable_incremental_sort", "off".to_owned()),
+            ("enable_bitmapscan", "off".to_owned()),
             ("jit", "off".to_owned()),
         ];
         settings.extend(KEEPALIVES.map(|(name, value)| (name, value.to_owned())));

@@ -18,7 +18,7 @@ use crate::steps::{StatementArguments, column};
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum number of rows of each kind that one transaction removes.
-const MAX_ROWS: i32 = 1_000;
+const MAX_ROWS: i32 = 300;
 /// Pause between two transactions of a sweep, so that other transactions reach the rows.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -28,7 +28,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Sweep {
     context: Arc<Context>,
     pool: Arc<Pool>,
-    statement: Statement,
+    /// Each by itself: where one fails, the others go on.
+    statements: [Statement; 3],
     interval: Duration,
 }
 
@@ -36,19 +37,33 @@ impl Sweep {
     pub(crate) fn new(context: Arc<Context>, pool: Arc<Pool>) -> Self {
         let retention = context.retention;
         let interval = (retention.tokens.min(retention.state) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
-        let statement = context.schema.statement(include_str!("sql/sweep.sql"));
-        Self { context, pool, statement, interval }
+        let statements = [
+            include_str!("sql/sweep_permits.sql"),
+            include_str!("sql/sweep_limits.sql"),
+            include_str!("sql/sweep_blooms.sql"),
+        ]
+        .map(|text| context.schema.statement(text));
+        Self { context, pool, statements, interval }
     }
 
     /// Removes one batch and returns its number of rows.
-    async fn batch(&self) -> Result<i64> {
+    async fn batch(&self, statement: &Statement) -> Result<i64> {
         let arguments = StatementArguments::default().with(&*self.context.namespace).with(MAX_ROWS);
-        let rows = self.pool.rows(&self.statement, arguments.complete()?).await?;
+        let rows = self.pool.rows(statement, arguments.complete()?).await?;
         column(rows.first().ok_or_else(error::unexpected)?, 0)
     }
 
+    /// Removes all that there is to remove. Returns the first error.
     async fn sweep(&self) -> Result<()> {
-        while self.batch().await? > 0 {
+        let mut swept = Ok(());
+        for statement in &self.statements {
+            swept = swept.and(self.sweep_by(statement).await);
+        }
+        swept
+    }
+
+    async fn sweep_by(&self, statement: &Statement) -> Result<()> {
+        while self.batch(statement).await? > 0 {
             sleep(PAUSE).await;
         }
         Ok(())
@@ -58,15 +73,26 @@ impl Sweep {
 #[async_trait]
 impl Chore for Sweep {
     async fn run(&self, _: &Reports) {
+        let mut has_failed = false;
         loop {
             sleep(self.interval.mul_f64(rand::random_range(0.8..=1.0))).await;
-            if let Err(error) = self.sweep().await {
-                tracing::debug!(
-                    error.type = error.kind().as_str(),
-                    exception.message = ?error,
-                    "the sweep failed: rows stay past their retention time for now"
+            let Err(error) = self.sweep().await else {
+                has_failed = false;
+                continue;
+            };
+            // An outage is told by the requests of callers.
+            if !has_failed && error::is_refusal(&error) {
+                tracing::warn!(
+                    name: "stanchion.sweep.failed",
+                    {
+                        stanchion.store = "postgres",
+                        error.type = error.kind().as_str(),
+                        exception.message = ?error,
+                    },
+                    "the sweep fails: rows stay past their retention time until it succeeds"
                 );
             }
+            has_failed = true;
         }
     }
 }
@@ -87,9 +113,9 @@ mod tests {
         CREATE FUNCTION swept.sweep_permits(namespace text, batch integer) RETURNS integer LANGUAGE sql
             AS $$ SELECT CASE WHEN nextval('swept.calls') < 4 AND namespace = 'n' THEN batch ELSE 0 END $$;
         CREATE FUNCTION swept.sweep_limits(namespace text, batch integer) RETURNS bigint LANGUAGE sql
-            AS $$ SELECT CASE WHEN currval('swept.calls') < 6 THEN 1 ELSE 0 END::bigint $$;
+            AS $$ SELECT CASE WHEN nextval('swept.calls') < 6 THEN 1 ELSE 0 END::bigint $$;
         CREATE FUNCTION swept.sweep_blooms(namespace text, batch integer) RETURNS bigint LANGUAGE sql
-            AS $$ SELECT CASE WHEN currval('swept.calls') < 7 THEN 1 ELSE 0 END::bigint $$;";
+            AS $$ SELECT CASE WHEN nextval('swept.calls') < 8 THEN 1 ELSE 0 END::bigint $$;";
 
     fn sweep(url: &str, retention: Duration) -> Sweep {
         let context = Context {
@@ -110,7 +136,12 @@ mod tests {
         assert!(sweep.sweep().await.is_err(), "there are no functions yet");
         server.sql(STAND_INS).unwrap();
         sweep.sweep().await.unwrap();
-        assert_eq!(server.sql("SELECT last_value FROM swept.calls").unwrap().trim(), "7");
+        let calls = || server.sql("SELECT last_value FROM swept.calls").unwrap().trim().to_owned();
+        assert_eq!(calls(), "8");
+        // Where one fails, the others go on.
+        server.sql("DROP FUNCTION swept.sweep_permits(text, integer)").unwrap();
+        assert!(sweep.sweep().await.is_err());
+        assert_eq!(calls(), "10");
     }
 
     #[test]

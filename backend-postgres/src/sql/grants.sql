@@ -10,6 +10,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.waiters TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.watchers TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.processes TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.grace TO "{role}";
+GRANT SELECT, INSERT, DELETE ON stanchion.waited TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.limiters TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.limit_tickets TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.limit_answers TO "{role}";

@@ -27,7 +27,7 @@ use crate::session_settings::LOCK_WAIT;
 /// other names (C27).
 const MOMENTS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(140)];
 /// What the last look and the request after it may take.
-const LAST: Duration = LOCK_WAIT.saturating_add(Duration::from_millis(50));
+pub(super) const LAST: Duration = LOCK_WAIT.saturating_add(Duration::from_millis(50));
 
 /// A name whose row somebody keeps locked is given up for the moment after this time, where others
 /// wait for the request.
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 const KEPT: &str = "somebody else keeps a row of this name locked";
 
-type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
+pub(super) type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
 
 impl PostgresSteps {
     /// Sends a batch, and again without the names whose rows somebody keeps locked, if it has
@@ -57,12 +57,12 @@ impl PostgresSteps {
         let mut left: Vec<_> = (0..batch.len()).collect();
         let known = if are_several(&all) { self.known_locked(&all).await } else { Vec::new() };
         let mut answers = if known.is_empty() {
-            send(self, batch).await
+            self.send_tidily(batch, (object, end), &send).await
         } else {
             left.retain(|index| !known.contains(&all[*index]));
             let mut answers =
                 refused(batch.len(), &Error::new(ErrorKind::Unavailable, KEPT).of_a_store_that_answers());
-            self.send_these(batch, &left, &send, &mut answers).await;
+            self.send_these(batch, &left, (object, end), &send, &mut answers).await;
             answers
         };
         while left.first().is_some_and(|first| waited_in_vain(&answers, *first)) {
@@ -81,7 +81,7 @@ impl PostgresSteps {
                         if are_several || !self.next_turn(kind, &mut turn, end).await {
                             break;
                         }
-                        self.send_these(batch, &left, &send, &mut answers).await;
+                        self.send_these(batch, &left, (object, end), &send, &mut answers).await;
                         continue;
                     }
                 }
@@ -93,14 +93,14 @@ impl PostgresSteps {
             if are_several && kept.is_empty() {
                 // There is no time to see whose row it is, or it is not seen: behind it, requests
                 // of ours wait for each other.
-                self.send_each(batch, (&left, &objects), send, &mut answers).await;
+                self.send_each(batch, (&left, &objects), (object, end), send, &mut answers).await;
                 break;
             }
             // A request of one entry delays no other name, and goes on.
             if batch.len() > 1 {
                 left.retain(|index| !kept.contains(&object(&batch[*index])));
             }
-            self.send_these(batch, &left, &send, &mut answers).await;
+            self.send_these(batch, &left, (object, end), &send, &mut answers).await;
         }
         answers
     }
@@ -127,12 +127,13 @@ impl PostgresSteps {
         &self,
         batch: &[E],
         indices: &[usize],
+        of: (fn(&E) -> &Object, Instant),
         send: &(impl for<'a> Fn(&'a Self, &'a [E]) -> Sending<'a, A> + Sync),
         answers: &mut Answers<A>,
     ) {
         let entries: Vec<_> = indices.iter().map(|index| batch[*index].clone()).collect();
         if !entries.is_empty() {
-            for (index, answer) in indices.iter().zip(send(self, &entries).await) {
+            for (index, answer) in indices.iter().zip(self.send_tidily(&entries, of, send).await) {
                 answers[*index] = answer;
             }
         }
@@ -159,6 +160,7 @@ impl PostgresSteps {
         &self,
         batch: &[E],
         (left, objects): (&[usize], &[&Object]),
+        of: (fn(&E) -> &Object, Instant),
         send: impl for<'a> Fn(&'a Self, &'a [E]) -> Sending<'a, A> + Sync,
         answers: &mut Answers<A>,
     ) {
@@ -174,7 +176,7 @@ impl PostgresSteps {
         let send = &send;
         let requests = by_object.into_iter().map(async |(_, indices)| {
             let entries: Vec<_> = indices.iter().map(|index| batch[*index].clone()).collect();
-            (indices, send(self, &entries).await)
+            (indices, self.send_tidily(&entries, of, send).await)
         });
         for (indices, answered) in join_all(requests).await {
             for (index, answer) in indices.into_iter().zip(answered) {
@@ -247,12 +249,12 @@ pub(super) fn patience(end: Instant) -> Instant {
 }
 
 /// Sorts objects, each once, as a step takes them.
-fn sort(objects: &mut Vec<&Object>) {
+pub(super) fn sort(objects: &mut Vec<&Object>) {
     objects.sort_unstable_by_key(|object| (object.kind.letter(), &object.name));
     objects.dedup();
 }
 
-fn are_several(objects: &[&Object]) -> bool {
+pub(super) fn are_several(objects: &[&Object]) -> bool {
     objects.iter().any(|object| *object != objects[0])
 }
 

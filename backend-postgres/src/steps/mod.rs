@@ -14,6 +14,7 @@ mod permits;
 mod places;
 mod reply;
 mod tables;
+mod tidying;
 
 #[cfg(test)]
 mod tests;

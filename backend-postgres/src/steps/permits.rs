@@ -6,7 +6,7 @@ use stanchion_core::spi::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, Polled, Purpose,
     Release, Renew, Usage, inspect_in_parts, refused,
 };
-use stanchion_core::{Inspection, Result, Ttl};
+use stanchion_core::{Error, ErrorKind, Inspection, Result, Ttl};
 
 use super::PostgresSteps;
 use super::batch::Batch;
@@ -14,6 +14,7 @@ use super::call::{StatementArguments, column, uuid};
 use super::locked::patience;
 use super::reply;
 use crate::context::micros;
+use crate::error;
 use crate::schema::Statement;
 
 /// Number of holds that one statement of an inspection tells, and a few more: it takes some
@@ -30,6 +31,11 @@ fn answers<T, A>(batch: &Batch<'_, T>, answers: Result<Vec<A>>) -> Answers<A> {
         Ok(answers) => batch.restore(answers).into_iter().map(Ok).collect(),
         Err(error) => refused(batch.len(), &error),
     }
+}
+
+/// Returns the error of a step of which a part was executed.
+pub(super) fn in_part(error: Error) -> Error {
+    Error::new(ErrorKind::Unknown, "a part of it was executed").with_source(error)
 }
 
 impl PostgresSteps {
@@ -105,10 +111,16 @@ impl PostgresSteps {
     /// Asks for a part of an inspection: about `most` holds whose leases end after a time.
     async fn inspected(&self, object: &Object, after: i64, most: i32, end: Instant) -> Result<Vec<PgRow>> {
         let context = &self.context;
-        let arguments =
-            StatementArguments::default().with(&*context.namespace).with(micros(context.retention.state));
-        let arguments = one(arguments, object).with(after).with(most);
-        self.run(&self.statements.inspect_part, arguments, end).await
+        loop {
+            let arguments =
+                StatementArguments::default().with(&*context.namespace).with(micros(context.retention.state));
+            let arguments = one(arguments, object).with(after).with(most);
+            let rows = self.run(&self.statements.inspect_part, arguments, end).await;
+            let is_untidy = rows.as_ref().is_err_and(error::is_untidy);
+            if !is_untidy || !self.tidy(vec![object], end).await?.is_empty() {
+                return rows;
+            }
+        }
     }
 
     /// Runs the step of a batch and reads its only row.
@@ -231,9 +243,15 @@ impl PostgresSteps {
             Force::All => None,
             Force::One(ticket) => Some(uuid(ticket)),
         };
-        let arguments = one(self.write_arguments(), object).with(ticket);
-        let freed: i32 = column(&self.row_of_one(&self.statements.force, arguments, end).await?, 0)?;
-        Ok(freed.unsigned_abs())
+        let (mut before, mut next, mut freed) = (None::<i64>, Some(0), 0_u32);
+        while let Some(after) = next {
+            let arguments = one(self.write_arguments(), object).with(ticket).with(before).with(after);
+            let row = self.row_of_one(&self.statements.force, arguments, end).await;
+            let row = if freed > 0 { row.map_err(in_part)? } else { row? };
+            freed = freed.saturating_add(column::<i32>(&row, 0)?.unsigned_abs());
+            (before, next) = (column(&row, 1)?, column::<Option<i64>>(&row, 2)?);
+        }
+        Ok(freed)
     }
 
     pub(super) async fn ping(&self, end: Instant) -> Result<()> {

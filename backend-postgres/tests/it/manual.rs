@@ -30,7 +30,7 @@ async fn the_manuals_sql_on_long_transactions_is_what_the_server_takes() {
 #[tokio::test]
 async fn m8_the_guides_sql_frees_a_mutex() {
     let guide = include_str!("../../../src/guide/operating_postgres.md");
-    let sql = guide.split('`').find(|code| code.starts_with("SELECT stanchion.force(")).unwrap();
+    let sql = guide.split('`').find(|code| code.starts_with("SELECT freed FROM stanchion.force(")).unwrap();
     let sql = sql.replace("NAMESPACE", "stanchion").replace("NAME", "x");
     let server = server();
     let store = lease(&server.url()).connect().await.unwrap();

@@ -114,6 +114,8 @@ async fn c21_every_missing_right_is_named() {
         let right = rights.remove(missing);
         let what = right.split(" TO ").next().unwrap().rsplit([' ', '.']).next().unwrap().to_owned();
         let url = server.role(&role, "pw", &rights.join("\n")).unwrap();
+        // As if nobody had waited yet.
+        server.sql("DELETE FROM stanchion.grace; DELETE FROM stanchion.waited").unwrap();
         // Another process holds the mutex, so that a session is asked to give it up.
         let kept = keeper.lock().await.unwrap();
         let refused = use_everything(&url).await;

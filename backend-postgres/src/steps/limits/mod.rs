@@ -18,6 +18,7 @@ use stanchion_core::{Error, ErrorKind, Result, Ticket};
 
 use super::PostgresSteps;
 use super::locked::patience;
+use super::permits::in_part;
 use crate::context::micros;
 use crate::error::unexpected;
 
@@ -45,11 +46,17 @@ impl PostgresSteps {
     }
 
     pub(super) async fn set_quota(&self, SetQuota { object, quota }: &SetQuota, end: Instant) -> Result<()> {
-        self.on_one(include_str!("../../sql/limit_set_quota.sql"), object, Some(*quota), end).await
+        self.on_one(include_str!("../../sql/limit_set_quota.sql"), object, Some(*quota), end).await.map(drop)
     }
 
     pub(super) async fn reset(&self, reset: &Reset, end: Instant) -> Result<()> {
-        self.on_one(include_str!("../../sql/limit_reset.sql"), &reset.object, None, end).await
+        let statement = include_str!("../../sql/limit_reset.sql");
+        let mut is_full = only::<bool>(self.on_one(statement, &reset.object, None, end).await?)?;
+        while !is_full {
+            let next = self.on_one(statement, &reset.object, None, end).await.map_err(in_part)?;
+            is_full = only(next)?;
+        }
+        Ok(())
     }
 
     /// Runs a step for one limiter, with a quota if one is given.
@@ -59,7 +66,7 @@ impl PostgresSteps {
         object: &Object,
         quota: Option<ExactQuota>,
         end: Instant,
-    ) -> Result<()> {
+    ) -> Result<Vec<PgRow>> {
         let objects = std::slice::from_ref(object);
         let mut answers = self
             .around_locked(
@@ -73,7 +80,7 @@ impl PostgresSteps {
                             let parts = |quota: ExactQuota| [quota.amount(), quota.period(), quota.burst()];
                             quota.into_iter().flat_map(parts).try_for_each(|part| arguments.add(number(part)))
                         };
-                        vec![steps.run_on_limiters(sql, add, end).await.map(drop)]
+                        vec![steps.run_on_limiters(sql, add, end).await]
                     })
                 },
             )

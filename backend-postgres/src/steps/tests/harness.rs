@@ -97,7 +97,7 @@ impl StepHarness for Fixture {
             let mine = format!("{column} IN (SELECT id FROM stanchion.{of} WHERE namespace = $N)");
             self.seen(&format!("DELETE FROM stanchion.{table} WHERE {mine}")).await;
         }
-        for table in ["objects", "limiters", "processes", "grace"] {
+        for table in ["objects", "limiters", "processes", "grace", "waited"] {
             self.seen(&format!("DELETE FROM stanchion.{table} WHERE namespace = $N")).await;
         }
     }

@@ -6,6 +6,7 @@ mod dead;
 mod harness;
 mod moments;
 mod mutants;
+mod scans;
 mod sweep;
 
 use std::sync::{Arc, LazyLock};

@@ -219,7 +219,8 @@ const LOSE: &str = "
          a AS (DELETE FROM stanchion.limit_answers WHERE limiter IN (TABLE l)),
          s AS (DELETE FROM stanchion.bloom_pages WHERE image IN (TABLE g)),
          f AS (DELETE FROM stanchion.bloom_flights WHERE filter IN (TABLE b)),
-         p AS (DELETE FROM stanchion.processes WHERE namespace = $1)
+         p AS (DELETE FROM stanchion.processes WHERE namespace = $1),
+         n AS (DELETE FROM stanchion.waited WHERE namespace = $1)
     DELETE FROM stanchion.grace WHERE namespace = $1";
 
 /// Ends the sessions that keep mutexes, as a restart of the server does.

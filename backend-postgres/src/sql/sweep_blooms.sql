@@ -1,0 +1,2 @@
+-- $1 namespace, $2 maximum number of rows of each kind.
+SELECT stanchion.sweep_blooms($1, $2)::bigint
