@@ -30,6 +30,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     count CONSTANT integer := cardinality(p_names);
     claimed stanchion.objects[];
+    patience text;
+    hurried CONSTANT timestamptz := statement_timestamp() + interval '20 ms';
     o stanchion.objects;
     clock bigint;
     before bigint;
@@ -55,6 +57,7 @@ DECLARE
     r record;
 BEGIN
     PERFORM stanchion.enter();
+    patience := current_setting('lock_timeout');
     -- For a single object the loop is the shorter way.
     IF count > 1 AND cardinality(p_tickets) = count THEN
         SELECT f.granted, f.tokens, f.limits INTO free_entries, free_tokens, free_limits
@@ -73,6 +76,9 @@ BEGIN
             passed := passed + 1;
         ELSE
             claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], p_tokens);
+            IF clock_timestamp() > hurried THEN
+                PERFORM stanchion.hurry(patience);
+            END IF;
         END IF;
     END LOOP;
     clock := stanchion.now();

@@ -17,6 +17,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     liveness CONSTANT bigint := 1000000;
     claimed stanchion.objects[];
+    patience text;
+    hurried CONSTANT timestamptz := statement_timestamp() + interval '20 ms';
     o stanchion.objects;
     clock bigint;
     before bigint;
@@ -31,8 +33,12 @@ DECLARE
     longest bigint;
 BEGIN
     PERFORM stanchion.enter();
+    patience := current_setting('lock_timeout');
     FOR i IN 1 .. cardinality(p_names) LOOP
         claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], p_tokens);
+        IF clock_timestamp() > hurried THEN
+            PERFORM stanchion.hurry(patience);
+        END IF;
     END LOOP;
     clock := stanchion.now();
     FOR i IN 1 .. cardinality(p_names) LOOP

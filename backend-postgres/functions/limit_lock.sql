@@ -16,8 +16,11 @@ AS $$
 DECLARE
     rows stanchion.limiters[];
     found_row stanchion.limiters;
+    patience text;
+    hurried CONSTANT timestamptz := statement_timestamp() + interval '20 ms';
 BEGIN
     PERFORM stanchion.enter();
+    patience := current_setting('lock_timeout');
     FOR i IN 1 .. cardinality(in_names) LOOP
         LOOP
             SELECT l.* INTO found_row FROM stanchion.limiters AS l
@@ -31,6 +34,9 @@ BEGIN
             EXIT WHEN FOUND;
         END LOOP;
         rows[i] := found_row;
+        IF clock_timestamp() > hurried THEN
+            PERFORM stanchion.hurry(patience);
+        END IF;
     END LOOP;
     RETURN rows;
 END

@@ -19,6 +19,8 @@ DECLARE
     -- Without tombstones, a missing row of an object is not made: it has no holds to end.
     leaves_tombstones CONSTANT boolean := 0 < ANY (p_tombstones);
     claimed stanchion.objects[];
+    patience text;
+    hurried CONSTANT timestamptz := statement_timestamp() + interval '20 ms';
     o stanchion.objects;
     clock bigint;
     before bigint;
@@ -39,6 +41,7 @@ DECLARE
     passed integer := 0;
 BEGIN
     PERFORM stanchion.enter();
+    patience := current_setting('lock_timeout');
     kept := '{}';
     -- For a single object the loop is the shorter way.
     IF count > 1 AND cardinality(p_tickets) = count AND NOT leaves_tombstones THEN
@@ -53,6 +56,9 @@ BEGIN
         ELSE
             claimed[i] := stanchion.claim(
                 p_namespace, p_kinds[i], p_names[i], CASE WHEN leaves_tombstones THEN p_tokens END);
+            IF clock_timestamp() > hurried THEN
+                PERFORM stanchion.hurry(patience);
+            END IF;
         END IF;
     END LOOP;
     clock := stanchion.now();

@@ -13,6 +13,8 @@ CREATE OR REPLACE FUNCTION stanchion.renew(
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     claimed stanchion.objects[];
+    patience text;
+    hurried CONSTANT timestamptz := statement_timestamp() + interval '20 ms';
     o stanchion.objects;
     clock bigint;
     before stanchion.objects;
@@ -25,8 +27,12 @@ DECLARE
     longest bigint;
 BEGIN
     PERFORM stanchion.enter();
+    patience := current_setting('lock_timeout');
     FOR i IN 1 .. cardinality(p_names) LOOP
         claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], NULL);
+        IF clock_timestamp() > hurried THEN
+            PERFORM stanchion.hurry(patience);
+        END IF;
     END LOOP;
     clock := stanchion.now();
     kept := '{}';

@@ -44,6 +44,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/session_locks.sql"),
     include_str!("../functions/open_namespace.sql"),
     include_str!("../functions/enter.sql"),
+    include_str!("../functions/hurry.sql"),
     include_str!("../functions/claim.sql"),
     include_str!("../functions/locked.sql"),
     include_str!("../functions/hint.sql"),

@@ -17,6 +17,7 @@ use tokio::sync::SemaphorePermit;
 
 use super::PostgresSteps;
 use super::call::{StatementArguments, column};
+use super::kept::Marks;
 use crate::error::{self, unexpected};
 use crate::schema::Statement;
 use crate::session_settings::LOCK_WAIT;
@@ -210,36 +211,39 @@ impl PostgresSteps {
     async fn kept_locked<'o>(&self, objects: &[&'o Object], end: Instant) -> Result<Vec<&'o Object>> {
         let mut objects = objects.to_vec();
         sort(&mut objects);
-        let before = self.locked(&objects).await?;
-        let mut suspects: Vec<_> = before.keys().copied().collect();
+        let mut suspects = self.locked(&objects).await?;
         for moment in MOMENTS {
             if suspects.is_empty() || now() + moment + LAST > end {
-                return Ok(suspects);
+                return Ok(suspects.into_keys().collect());
             }
             sleep(moment).await;
-            let after = self.locked(&suspects).await?;
-            suspects.retain(|object| before.get(object) == after.get(object));
+            let after = self.locked(&suspects.keys().copied().collect::<Vec<_>>()).await?;
+            suspects.retain(|object, marks| {
+                marks.retain(|mark| after.get(object).is_some_and(|after| after.contains(mark)));
+                !marks.is_empty()
+            });
         }
-        for object in &suspects {
-            if let Some(locker) = before.get(object) {
-                self.kept.saw(object, locker.clone());
-            }
+        for (object, marks) in &suspects {
+            self.kept.saw(object, marks.clone());
         }
-        Ok(suspects)
+        Ok(suspects.into_keys().collect())
     }
 
     /// Returns those of the objects whose rows are locked at this moment, with the marks of who has
     /// them.
-    async fn locked<'o>(&self, objects: &[&'o Object]) -> Result<HashMap<&'o Object, String>> {
+    async fn locked<'o>(&self, objects: &[&'o Object]) -> Result<HashMap<&'o Object, Marks>> {
         let arguments = StatementArguments::default()
             .with(&*self.context.namespace)
             .with(objects.iter().map(|object| object.kind.letter().to_string()).collect::<Vec<_>>())
             .with(objects.iter().map(|object| object.name.as_str()).collect::<Vec<_>>());
         let row = self.row(&self.statements.locked, arguments, self.request_end()).await?;
         let (numbers, lockers): (Vec<i32>, Vec<String>) = (column(&row, 0)?, column(&row, 1)?);
-        let of = |number: i32| usize::try_from(number).ok()?.checked_sub(1);
-        let found = numbers.into_iter().zip(lockers);
-        Ok(found.filter_map(|(number, locker)| Some((*objects.get(of(number)?)?, locker))).collect())
+        let mut found: HashMap<_, Marks> = HashMap::new();
+        for (number, locker) in numbers.into_iter().zip(lockers) {
+            let object = usize::try_from(number).ok().and_then(|number| objects.get(number.checked_sub(1)?));
+            found.entry(*object.ok_or_else(unexpected)?).or_default().insert(locker);
+        }
+        Ok(found)
     }
 }
 

@@ -8,6 +8,7 @@
 
 use stanchion_conformance::steps::StepCalls;
 use std::collections::HashMap;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
@@ -189,6 +190,40 @@ async fn c27_a_row_that_is_known_to_be_locked_holds_up_no_further_batch() {
         let both = steps.acquire(&[mine.clone(), ask(&format!("last {round}"))]).await;
         assert!(both.iter().all(Result::is_ok), "it is known no longer: {both:?}");
     }
+}
+
+/// Requests of ours that wait for a row one after the other have the row of its name locked, each for
+/// a moment: who keeps the row is seen behind them all the same, and a batch goes on without its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_who_keeps_a_row_is_seen_behind_requests_that_wait_for_it() {
+    let server = server();
+    let steps = builder(&server.url(), MutexMode::Lease).steps().await.unwrap().callers;
+    let ask = |name: &str| {
+        let object = Object { kind: Kind::Mutex, name: Name::new(name).unwrap() };
+        stanchion_conformance::steps::drive::ask(&object)
+    };
+    let mine = ask("locked");
+    assert!(steps.acquire(slice::from_ref(&mine)).await.iter().all(Result::is_ok));
+    let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
+    execute(&mut neighbour, "BEGIN; SELECT FROM stanchion.holds FOR UPDATE").await;
+    let mut alone = Vec::new();
+    for _ in 0..4 {
+        let (steps, mine) = (steps.clone(), mine.clone());
+        alone.push(spawn(async move {
+            loop {
+                steps.acquire(slice::from_ref(&mine)).await;
+            }
+        }));
+    }
+    pause(EPSILON).await;
+    for number in 0..3 {
+        let answers = steps.acquire(&[mine.clone(), ask(&format!("free {number}"))]).await;
+        let refused = answers[0].as_ref().unwrap_err().to_string();
+        assert!(refused.contains("keeps a row of this name locked"), "{refused}");
+        assert!(matches!(answers[1], Ok(Acquired::Granted { .. })), "{answers:?}");
+    }
+    drop(alone);
+    execute(&mut neighbour, "COMMIT").await;
 }
 
 /// Those who wait while a transaction has the mutex change and lock nothing either.
