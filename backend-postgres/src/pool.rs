@@ -13,7 +13,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
-use stanchion_core::connect::current_runtime;
+use stanchion_core::connect::{MAX_UNCHECKED_IDLE, current_runtime};
 use stanchion_core::runtime::{Stay, moved};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
@@ -25,9 +25,6 @@ use crate::connector::Connector;
 use crate::error;
 use crate::schema::Statement;
 use crate::user_connection::UserConnection;
-
-/// Maximum time that a connection may be idle before it is checked by a ping at its next use.
-const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
 
 /// Connections to one database, each for one request at a time.
 ///

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{RedisError, RedisResult, ServerErrorKind, Value};
-use stanchion_core::clock::{Instant, real, timeout_at};
+use stanchion_core::clock::{Instant, now, real, timeout_at};
 use stanchion_core::connect::Attempts;
 use stanchion_core::runtime::{Stay, moved};
 use stanchion_core::{Error, ErrorKind, Result};
@@ -82,6 +82,7 @@ impl Connections {
 
     /// Drops a connection. Requests of other callers on it still get their answers.
     fn discard(&self, connection: &Connection) {
+        connection.give_up();
         self.open.all().retain(|(_, other)| !other.is_same(connection));
     }
 
@@ -178,6 +179,36 @@ impl Pool {
         error
     }
 
+    /// Returns a connection that leads to the server: one that was idle is asked first, and replaced
+    /// if it does not answer (C28).
+    ///
+    /// # Errors
+    /// If there is none by `end`. Nothing was sent.
+    async fn live(
+        &self,
+        connector: &Arc<dyn Connect>,
+        connections: &Connections,
+        end: Instant,
+    ) -> Result<Connection> {
+        let limit = self.timeout / 4;
+        loop {
+            let connected = timeout_at(end, connections.connection(connector)).await;
+            let mut connection = connected.map_err(|_| connector.unanswered())??;
+            if !connection.is_idle() {
+                return Ok(connection);
+            }
+            let asked = real();
+            match timeout_at(end.min(now() + limit), connection.is_alive()).await {
+                Ok(true) => return Ok(connection),
+                Err(_) if !connection.is_silent_too_long(asked, limit) => {
+                    let silent = Error::new(ErrorKind::Unavailable, "an idle connection did not answer");
+                    return Err(self.locate(silent));
+                }
+                _ => connections.discard(&connection),
+            }
+        }
+    }
+
     /// Sends a command once; see [`Command::parts`]. Returns its answer and that of its quorum.
     async fn exchange(
         &self,
@@ -195,11 +226,10 @@ impl Pool {
             }
             PoolKind::Own { connector, connections, waiting_connections } => {
                 let connections = if command.waits() { waiting_connections } else { connections };
-                let connecting = pin!(timeout_at(end, connections.connection(connector)));
-                let connected = Stay::new(connecting).await;
+                let connected = Stay::new(pin!(self.live(connector, connections, end))).await;
                 let connected = connected.ok_or_else(|| self.locate(moved(ErrorKind::Unavailable)))?;
-                let mut connection = connected.map_err(|_| connector.unanswered())??;
-                let sent = real();
+                let mut connection = connected?;
+                let (sent, _under_way) = (real(), connection.begin());
                 let exchanged = {
                     let exchanging = pin!(timeout_at(end, connection.exchange(&parts)));
                     Stay::new(exchanging).await

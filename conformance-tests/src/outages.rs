@@ -1,4 +1,4 @@
-//! How long decisions of outage policies take while a store is away ([C28]).
+//! What calls cost while a store is away, and after its idle connections were dropped ([C28]).
 //!
 //! [C28]: stanchion_core::contract#c28
 
@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, real};
-use stanchion_core::{DecidedBy, Limiter, LimiterOptions, OutagePolicy, Quota, Store};
+use stanchion_core::connect::MAX_UNCHECKED_IDLE;
+use stanchion_core::{DecidedBy, Limiter, LimiterOptions, MutexOptions, OutagePolicy, Quota, Store};
 
-use crate::support::{pause, spawn, unique};
+use crate::stopwatch::{EPSILON, Stopwatch};
+use crate::support::{pause, spawn, unique, within};
 
 /// From this time after the fault on, the outage is known.
 const KNOWN: Duration = Duration::from_millis(1_100);
@@ -72,6 +74,41 @@ pub async fn decide_through(store: &dyn Store, what: &str, fault: impl FnOnce())
         }
     }
     assert!(slow.is_empty(), "{slow:#?}");
+}
+
+/// Makes calls after `drop_idle` has dropped all connections of an idle store without a word, as
+/// routers do. The store's requests have the default time limit.
+///
+/// # Panics
+/// If one does not succeed in the time that finding out and connecting anew take.
+pub async fn call_over_dropped_connections(store: &dyn Store, drop_idle: impl Fn()) {
+    /// A quarter of a request's time limit, and what a call may take at all.
+    const LIMIT: Duration = EPSILON.saturating_mul(2);
+    let mutex = store.mutex(&unique("idle"), MutexOptions::default()).expect("a mutex");
+    let limiter = LimiterOptions::new(Quota::per_second(1_000_000));
+    let limiter = store.limiter(&unique("idle"), limiter).expect("a limiter");
+    mutex.try_lock().await.expect("an answer").expect("a guard").release().await.expect("its end");
+    limiter.allow().await.expect("a decision");
+    for round in 0..4 {
+        pause(MAX_UNCHECKED_IDLE * 3 / 2).await;
+        drop_idle();
+        let watch = Stopwatch::start();
+        match round {
+            0 => drop(mutex.try_lock().await.expect("an answer").expect("a guard")),
+            1 => drop(mutex.lock_for(LIMIT).await.expect("an answer").expect("a guard")),
+            2 => assert_eq!(limiter.allow().await.expect("a decision").decided_by, DecidedBy::Store),
+            _ => {
+                let tasks = (0..TASKS).map(|_| {
+                    let limiter = Arc::clone(&limiter);
+                    spawn(async move { limiter.allow().await.expect("a decision") })
+                });
+                for task in tasks.collect::<Vec<_>>() {
+                    within(LIMIT, "a decision", task.join()).await;
+                }
+            }
+        }
+        assert!(watch.elapsed() < LIMIT, "call {round} took {:?}", watch.elapsed());
+    }
 }
 
 /// Returns the times of the decisions that began when the outage was known.

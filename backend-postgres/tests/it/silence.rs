@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::outages::decide_through;
+use stanchion_conformance::outages::{call_over_dropped_connections, decide_through};
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{pause, within};
 use stanchion_core::{MutexGuard, MutexMode, MutexOptions, Store};
 use stanchion_postgres::PostgresStore;
-use stanchion_testbed::faults::{Away, Direction, Proxy};
+use stanchion_testbed::faults::{Away, Direction, Proxy, Scope};
 
 /// So long that a hold is renewed in time on a machine that stands still for two seconds.
 const TTL: Duration = Duration::from_secs(4);
@@ -122,4 +122,12 @@ async fn c28_a_policy_decides_at_once_while_the_server_is_away() {
         decide_through(&store, &away.to_string(), || away.begin(&server, &proxy).unwrap()).await;
         away.end(&server, &proxy).unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_idle_connections_that_were_dropped_in_silence_are_replaced_within_a_call() {
+    let server = server();
+    let proxy = Proxy::to(&server.url()).unwrap();
+    let store = PostgresStore::connect(&proxy.url(&server.url())).await.unwrap();
+    call_over_dropped_connections(&store, || proxy.black_hole_for(Scope::Existing, Direction::Both)).await;
 }

@@ -56,6 +56,7 @@ impl RedisBuilder {
     /// | `fsync` | `on` or `off`; see [`fsync`](Self::fsync) |
     /// | `confirm_renewals` | `on` or `off`; see [`confirm_renewals`](Self::confirm_renewals) |
     /// | `client_name` | see [`client_name`](Self::client_name) |
+    /// | `keepalive_ms` | see [`keepalive`](Self::keepalive) |
     /// | `protocol` | `resp3` (default) or `resp2`, for a proxy that speaks nothing else: then the end of a connection is noticed at the next request |
     /// | `ca` | the path of a PEM file with the authorities to trust in place of Mozilla's (TLS only) |
     /// | `cert`, `key` | the paths of PEM files with the client's certificate and its key (TLS only) |
@@ -71,6 +72,9 @@ impl RedisBuilder {
         builder.options = NetworkOptions::of_url(&mut parameters)?;
         builder.connect_timeout = parameters.milliseconds("connect_timeout_ms")?;
         builder.settings.name = parameters.text("client_name")?;
+        if let Some(keepalive) = parameters.milliseconds("keepalive_ms")? {
+            builder.settings.keepalive = keepalive;
+        }
         let protocols = [("resp2", true), ("resp3", false)];
         builder.settings.is_resp2 = parameters.one_of("protocol", &protocols)?.unwrap_or_default();
         builder.durability = Durability {
@@ -176,12 +180,12 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets after what time without traffic TCP probes the other side, 1 s to 1 h (default: not).
-    /// It keeps a connection from being dropped by what is in between; a server that does not
-    /// answer is noticed by its requests.
+    /// Sets after what time without traffic TCP probes the other side, 1 s to 1 h (default: 30 s);
+    /// zero for never. It keeps a connection from being dropped by what is in between; a server
+    /// that does not answer is noticed by its requests.
     #[must_use]
     pub fn keepalive(mut self, time: Duration) -> Self {
-        self.settings.keepalive = Some(time);
+        self.settings.keepalive = time;
         self
     }
 

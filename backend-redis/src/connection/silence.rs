@@ -2,11 +2,12 @@
 //! timeout says little about the connection that many callers share: a server that stalls for a
 //! moment must not cost it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, real};
+use stanchion_core::connect::MAX_UNCHECKED_IDLE;
 
 /// Time without an answer after which a connection counts as broken: of requests under way, or
 /// since the first of several that got none.
@@ -18,7 +19,30 @@ pub(super) struct Silence {
     made: Instant,
     /// Time of the last answer, in µs since `made`.
     heard: AtomicU64,
+    /// Number of requests under way.
+    under_way: AtomicU32,
     unanswered: Mutex<Unanswered>,
+}
+
+/// A request under way on a connection.
+#[derive(Debug)]
+pub(crate) struct UnderWay(Weak<Silence>);
+
+impl UnderWay {
+    pub(super) fn new(silence: &Weak<Silence>) -> Self {
+        if let Some(silence) = silence.upgrade() {
+            silence.under_way.fetch_add(1, Ordering::Relaxed);
+        }
+        Self(Weak::clone(silence))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some(silence) = self.0.upgrade() {
+            silence.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The time that requests have waited in vain since the last answer, in µs. What they waited at the
@@ -34,12 +58,23 @@ struct Unanswered {
 
 impl Silence {
     pub(super) fn new() -> Self {
-        Self { made: real(), heard: AtomicU64::new(0), unanswered: Mutex::default() }
+        Self {
+            made: real(),
+            heard: AtomicU64::new(0),
+            under_way: AtomicU32::new(0),
+            unanswered: Mutex::default(),
+        }
     }
 
     /// Notes an answer.
     pub(super) fn end(&self) {
         self.heard.store(self.micros(real()), Ordering::Relaxed);
+    }
+
+    /// Returns whether nothing was asked or heard for so long that the connection may be gone.
+    pub(super) fn is_idle(&self) -> bool {
+        let since = self.micros(real()).saturating_sub(self.heard.load(Ordering::Relaxed));
+        self.under_way.load(Ordering::Relaxed) == 0 && since >= micros(MAX_UNCHECKED_IDLE)
     }
 
     /// Notes a request that was not answered in time. Returns whether the connection counts as

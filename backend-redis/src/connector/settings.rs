@@ -14,6 +14,8 @@ use crate::connection::ConnectionCheck;
 /// The maximum length of a client's name.
 const MAX_NAME: usize = 64;
 const SECOND: Duration = Duration::from_secs(1);
+/// Less than the time after which a router may forget a connection.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// How connections are made, and what they have to pass.
 #[derive(Clone, Debug)]
@@ -23,15 +25,16 @@ pub(crate) struct ConnectorSettings {
     /// The check of a server that keeps the store's data.
     pub(crate) check: Option<Arc<dyn ConnectionCheck>>,
     pub(crate) name: Option<String>,
-    pub(crate) keepalive: Option<Duration>,
+    /// Zero for none.
+    pub(crate) keepalive: Duration,
     pub(crate) is_resp2: bool,
     pub(crate) provider: Option<CredentialsProvider>,
 }
 
 impl Default for ConnectorSettings {
     fn default() -> Self {
-        let (name, keepalive, provider, check) = (None, None, None, None);
-        Self { connect_timeout: SECOND, check, name, keepalive, is_resp2: false, provider }
+        let (name, provider, check) = (None, None, None);
+        Self { connect_timeout: SECOND, check, name, keepalive: KEEPALIVE, is_resp2: false, provider }
     }
 }
 
@@ -48,8 +51,8 @@ impl ConnectorSettings {
             ));
         }
         let hour = Duration::from_secs(60 * 60);
-        if self.keepalive.is_some_and(|time| !(SECOND..=hour).contains(&time)) {
-            return Err(Error::invalid_argument("keepalive is between 1 s and 1 h"));
+        if !self.keepalive.is_zero() && !(SECOND..=hour).contains(&self.keepalive) {
+            return Err(Error::invalid_argument("keepalive is between 1 s and 1 h, or zero for none"));
         }
         Ok(())
     }
@@ -63,13 +66,11 @@ impl ConnectorSettings {
     /// fast.
     pub(super) fn tcp(&self) -> TcpSettings {
         let tcp = TcpSettings::default().set_nodelay(true);
-        match self.keepalive {
-            Some(time) => {
-                let keepalive = TcpKeepalive::new().with_time(time).with_interval((time / 4).max(SECOND));
-                tcp.set_keepalive(keepalive)
-            }
-            None => tcp,
+        if self.keepalive.is_zero() {
+            return tcp;
         }
+        let interval = (self.keepalive / 4).max(SECOND);
+        tcp.set_keepalive(TcpKeepalive::new().with_time(self.keepalive).with_interval(interval))
     }
 
     /// Returns the login of the next connection, with the credentials of this moment; `login` is
@@ -106,8 +107,8 @@ mod tests {
             assert!(named(name).check().is_err(), "{name:?}");
         }
         let probing =
-            |keepalive| ConnectorSettings { keepalive: Some(keepalive), ..ConnectorSettings::default() };
-        assert!(probing(SECOND).check().is_ok());
+            |keepalive| ConnectorSettings { keepalive, ..ConnectorSettings::default() };
+        assert!(probing(SECOND).check().is_ok() && probing(Duration::ZERO).check().is_ok());
         assert!(
             probing(Duration::from_millis(999)).check().is_err() && probing(Duration::MAX).check().is_err()
         );

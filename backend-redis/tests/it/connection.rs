@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use crate::common::*;
 use stanchion_conformance::EPSILON;
+use stanchion_conformance::outages::call_over_dropped_connections;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{definite, on_another_runtime, within};
 use stanchion_core::spi::{Acquire, Acquired};
 use stanchion_core::{ErrorKind, MutexOptions, Store};
 use stanchion_redis::RedisStore;
-use stanchion_testbed::faults::{Action, Proxy, Then, When};
+use stanchion_testbed::faults::{Action, Direction, Proxy, Scope, Then, When};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -342,5 +343,19 @@ async fn c14_wake_ups_come_again_after_their_connection_broke() {
         server.kill_clients().unwrap();
         // The broken connections are noticed without a request.
         sleep(Duration::from_millis(300)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_idle_connections_that_were_dropped_in_silence_are_replaced_within_a_call() {
+    let (server, _fixture) = start(RedisOptions::default());
+    for parameters in ["", "?protocol=resp2"] {
+        let proxy = Proxy::to(&server.url()).unwrap();
+        let url = format!("{}{parameters}", proxy.url(&server.url()));
+        let store = RedisStore::connect(&url).await.unwrap();
+        call_over_dropped_connections(&store, || {
+            proxy.black_hole_for(Scope::Existing, Direction::Both);
+        })
+        .await;
     }
 }

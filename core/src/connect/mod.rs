@@ -7,9 +7,18 @@ mod options;
 mod parameters;
 mod url;
 
+use std::time::Duration;
+
 pub use self::attempt::{Attempts, current_runtime};
 pub use self::backoff::Backoff;
 pub use self::credentials::{Credentials, CredentialsProvider};
 pub use self::options::NetworkOptions;
 pub use self::parameters::UrlParameters;
 pub use self::url::UrlParts;
+
+/// For authors of stores: the time without an answer after which a connection is asked, before its
+/// next request, whether it still leads to the server ([C28]). What is in between (a router, a
+/// sleeping machine) drops idle connections without a word.
+///
+/// [C28]: crate::contract#c28
+pub const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
