@@ -2,7 +2,8 @@
 //! (C27).
 //!
 //! While a fault of another object lasts, a call that does not wait is answered within ε and
-//! without an error, a release as well, and no hold is lost. Only calls are judged whose own
+//! without an error, a release as well, and no hold is lost. What a call took before the fault
+//! began does not count. Only calls are judged whose own
 //! object, process and store had no fault, also not within 1 s before (C18), and only holds for
 //! which that is so from the grant on.
 //!
@@ -72,10 +73,11 @@ impl Bystander<'_> {
         let worker = asked.invoked.worker;
         let to = answer.map_or(self.around.end(), |answer| answer.at).min(self.around.death(worker));
         let span = (begun.at, to.max(begun.at).saturating_add(1));
+        let fault = self.elsewhere.within(span).next()?;
         if !self.judges(worker, span) {
             return None;
         }
-        let took = to.saturating_sub(begun.at);
+        let took = to.saturating_sub(begun.at.max(fault.0));
         let allowed = self.bounds.epsilon.saturating_add(self.around.stood_still(worker, span));
         let because = "while a fault concerned other names only";
         match answer.map(|answer| &answer.what) {

@@ -46,6 +46,16 @@ fn c27_a_fault_of_another_name_delays_no_call() {
 }
 
 #[test]
+fn c27_a_fault_is_not_blamed_for_the_time_before_it() {
+    let fault = 5_400_000;
+    for (took, rules) in [(EPSILON, &[][..]), (EPSILON + 1, &[Rule::BystanderHarmed])] {
+        let mut scribe = refused(5_000_000, fault + took);
+        fault_of(&mut scribe, another(), fault, 9_000_000);
+        scribe.breaks(rules);
+    }
+}
+
+#[test]
 fn c27_a_fault_of_another_name_fails_no_call() {
     let failing = |error| {
         let mut scribe = Scribe::new(Kind::WaitGroup);
