@@ -37,7 +37,7 @@ DECLARE
     others boolean;
     taken boolean;
     mine integer;
-    found record;
+    outcome record;
 BEGIN
     PERFORM stanchion.enter();
     FOR i IN 1 .. cardinality(p_names) LOOP
@@ -100,13 +100,13 @@ BEGIN
             IF o.next <= clock THEN
                 o := stanchion.remove_expired(o, clock, cardinality(p_names));
             END IF;
-            SELECT t.* INTO found
+            SELECT t.* INTO outcome
             FROM stanchion.let_in(o, clock, p_process, p_process, true, o.used < before.used) t;
-            o := found.o;
-            next := least(o.next, found.soon);
-            others := found.others;
-            mine := cardinality(found.ready);
-            ready := ready || found.ready;
+            o := outcome.o;
+            next := least(o.next, outcome.soon);
+            others := outcome.others;
+            mine := cardinality(outcome.ready);
+            ready := ready || outcome.ready;
             IF o IS DISTINCT FROM before OR o.waiting > 0 THEN
                 PERFORM stanchion.save(o, o IS DISTINCT FROM before, clock, o.longest, p_tokens);
             END IF;

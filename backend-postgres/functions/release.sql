@@ -31,7 +31,7 @@ DECLARE
     times bigint[];
     finished boolean[];
     calls uuid[];
-    found integer[];
+    here integer[];
     told integer[];
     freed bigint;
     done bigint;
@@ -91,18 +91,18 @@ BEGIN
             )
             SELECT coalesce(array_agg(e.k), '{}'), coalesce(sum(e.weight), 0)::bigint,
                    coalesce(sum(e.weight) FILTER (WHERE finished[e.k]), 0)::bigint
-            INTO found, freed, done FROM ended e;
+            INTO here, freed, done FROM ended e;
             longest := 0;
-            told := found;
+            told := here;
             IF leaves_tombstones THEN
                 times := p_tombstones[first:last];
                 calls := p_calls[first:last];
                 SELECT told || coalesce(array_agg(b.k), '{}') INTO told
                 FROM (SELECT array_position(tickets, t.ticket) AS k, t.call FROM stanchion.tombstones t
                       WHERE t.object + 0 = o.id AND t.ticket = ANY (tickets) AND t.expiry + 0 > clock) b
-                WHERE b.call = calls[b.k] AND b.k <> ALL (found);
+                WHERE b.call = calls[b.k] AND b.k <> ALL (here);
                 longest := stanchion.leave_tombstones(o.id, clock,
-                    ARRAY(SELECT CASE WHEN e.call IS NULL OR e.k = ANY (found) THEN e.ticket END
+                    ARRAY(SELECT CASE WHEN e.call IS NULL OR e.k = ANY (here) THEN e.ticket END
                           FROM unnest(tickets, calls) WITH ORDINALITY e (ticket, call, k) ORDER BY e.k),
                     times, calls);
                 o.tombstones_until := greatest(o.tombstones_until, clock + longest);

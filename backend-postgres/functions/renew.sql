@@ -22,7 +22,7 @@ DECLARE
     last integer;
     tickets uuid[];
     leases bigint[];
-    found integer[];
+    extended integer[];
     shortest bigint;
     longest bigint;
 BEGIN
@@ -48,14 +48,14 @@ BEGIN
             IF o.next <= clock THEN
                 o := stanchion.remove_expired(o, clock, cardinality(p_names));
             END IF;
-            WITH extended AS (
+            WITH changed AS (
                 UPDATE stanchion.holds h SET expiry = clock + leases[array_position(tickets, h.ticket)]
                 WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets) AND h.expiry + 0 > clock
                 RETURNING h.ticket, h.expiry
             )
             SELECT array_agg(array_position(tickets, e.ticket) + first - 1), min(e.expiry), max(e.expiry) - clock
-            INTO found, shortest, longest FROM extended e;
-            kept := kept || found;
+            INTO extended, shortest, longest FROM changed e;
+            kept := kept || extended;
             o.next := least(o.next, shortest);
             IF o.used < before.used THEN
                 o := stanchion.wake(o, clock, NULL);

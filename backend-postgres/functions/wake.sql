@@ -7,12 +7,12 @@
 CREATE OR REPLACE FUNCTION stanchion.wake(o stanchion.objects, p_now bigint, p_asking uuid) RETURNS stanchion.objects
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found record;
+    outcome record;
 BEGIN
     IF o.waiting = 0 OR o.lim IS NULL OR (o.used + o.let_room >= o.lim AND o.heaviest <= o.lim) THEN
         RETURN o;
     END IF;
-    SELECT t.* INTO found FROM stanchion.let_in(o, p_now, p_asking, NULL, false, true) t;
-    RETURN found.o;
+    SELECT t.* INTO outcome FROM stanchion.let_in(o, p_now, p_asking, NULL, false, true) t;
+    RETURN outcome.o;
 END
 $$;

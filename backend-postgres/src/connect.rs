@@ -1,13 +1,14 @@
 //! Connecting: the checks of the server, and the start of the engine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use stanchion_core::clock::timeout;
 use stanchion_core::connect::NetworkOptions;
 use stanchion_core::engine::Namespaces;
 use stanchion_core::runtime::EngineThread;
 use stanchion_core::spi::Steps;
-use stanchion_core::{Capabilities, Error, Result};
+use stanchion_core::{Capabilities, Error, ErrorKind, Result};
 use tokio::runtime::Id;
 
 use crate::check;
@@ -45,6 +46,11 @@ impl PostgresBuilder {
     /// committed`, or in session mode if there is a pooler before the server; `Unsupported` for a
     /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and
     /// `migrate` is off, or if the namespace has another mutex mode or layout ([C22]).
+    ///
+    /// # Time limit
+    /// It waits for two logins, for the time limit of [a request](Self::request_timeout) for each
+    /// host, and then for the schema and the namespace, for that of a request each. Where it makes
+    /// the schema, or waits for another process that does, that may take 60 s more.
     ///
     /// # Cancel safety
     /// A dropped call closes its connections. It has made the whole schema or nothing of it.
@@ -87,13 +93,15 @@ impl PostgresBuilder {
         let request_timeout = self.options.request_timeout;
         let connector = self.connector.with(SessionSettings::new(request_timeout));
         let connect_timeout = connector.timeout_of_all(request_timeout);
-        let mut server = timeout(connect_timeout, check_server(connector, &checked.schema))
+        let is_in = AtomicBool::new(false);
+        let mut server = timeout(connect_timeout, check_server(connector, &checked.schema, &is_in))
             .await
-            .map_err(|_| Error::unanswered(PROTOCOL))??;
+            .map_err(|_| unanswered(is_in.load(Ordering::Relaxed)))??;
         let route = server.connector.settings.route;
         check::mode(self.mutex, route)?;
         if let Some(connection) = server.connections.first_mut() {
-            migrate::prepare(connection, &checked.schema, route, self.migrate).await?;
+            let settings = &server.connector.settings;
+            migrate::prepare(connection, &checked.schema, settings, self.migrate).await?;
         }
         let opened = Opened::new(&self, checked, server, engine);
         let view = opened.namespace(&self.options.namespace).await?;
@@ -101,11 +109,22 @@ impl PostgresBuilder {
     }
 }
 
+/// Returns the error of a check that was not through in time; `is_in`: with a first connection.
+fn unanswered(is_in: bool) -> Error {
+    if is_in {
+        let detail = "one connection was made, and a second one was not in time: the server, or a pooler before it, has \
+                      no session left, or has fallen silent";
+        return Error::new(ErrorKind::Unavailable, detail);
+    }
+    Error::unanswered(PROTOCOL)
+}
+
 /// Connects and checks the server. Finds the route to it, and the settings that its sessions need.
+/// Sets `is_in` once it has a connection.
 ///
 /// # Errors
 /// `UnsafeStore`, `Unsupported`, or the reason why the server could not be asked.
-async fn check_server(connector: Connector, schema: &Schema) -> Result<CheckedServer> {
+async fn check_server(connector: Connector, schema: &Schema, is_in: &AtomicBool) -> Result<CheckedServer> {
     let mut settings = connector.settings;
     let mut first = match connector.connect_first().await {
         Err(error) if error::refuses_settings(&error) => {
@@ -114,6 +133,7 @@ async fn check_server(connector: Connector, schema: &Schema) -> Result<CheckedSe
         }
         connected => connected?,
     };
+    is_in.store(true, Ordering::Relaxed);
     let facts = check::facts(&mut first, schema).await?;
     facts.judge()?;
     settings.raise = facts.synchronous_commit == "off";

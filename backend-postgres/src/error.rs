@@ -198,13 +198,15 @@ fn of_client(error: &sqlx::Error, address: &str) -> Error {
     }
 }
 
-/// Returns whether the server refused start-up parameters, as poolers do.
+/// Returns whether the server may have refused start-up parameters, as poolers and proxies do, each
+/// with an error of its own. A refusal for lack of rights, of the database or of room is none.
 pub(crate) fn refuses_settings(error: &Error) -> bool {
     // The error of several hosts has another one between it and the client library's.
     let sources = iter::successors(StdError::source(error), |&source| source.source());
     let mut refusals =
         sources.filter_map(|source| source.downcast_ref::<sqlx::Error>()).filter_map(of_server);
-    refusals.any(|error| error.code() == "08P01" && error.message().contains("unsupported startup parameter"))
+    let is_other = |code: &str| ["28", "53", "57"].iter().any(|class| code.starts_with(class));
+    refusals.any(|error| !is_other(error.code()) && !["3D000", NO_RIGHT].contains(&error.code()))
 }
 
 /// Converts an error of the migration, which is one transaction.

@@ -6,15 +6,17 @@ use std::time::Duration;
 use sqlx::migrate::{Migration, Migrator};
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection, Row, SqlStr, raw_sql};
-use stanchion_core::clock::timeout;
+use stanchion_core::clock::{sleep, timeout};
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::error;
-use crate::schema::{OLDEST_LIBRARY, Schema};
-use crate::session_settings::Route;
+use crate::schema::{OLDEST_LIBRARY, Schema, hexadecimal};
+use crate::session_settings::{Route, SessionSettings};
 
 /// Timeout of a migration, including the wait for other processes that migrate.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Pause between two looks at a schema that somebody changes.
+const PAUSE: Duration = Duration::from_millis(10);
 /// The version of this library.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -27,7 +29,8 @@ enum State {
     Missing,
     /// It lacks this migration, and maybe later ones.
     Behind(i64),
-    /// Its functions are not those of this version, but of this one, which is not a later one.
+    /// Its functions are not those of this version, but of this one, which is not a later one, or
+    /// of an unknown one.
     OtherFunctions(String),
 }
 
@@ -35,10 +38,16 @@ enum State {
 #[derive(Debug)]
 struct Found {
     /// The checksums of the applied migrations, by version.
-    applied: HashMap<i64, Vec<u8>>,
+    applied: HashMap<i64, String>,
+    /// What is noted of the functions; `None` if that row was lost.
+    library: Option<Library>,
+}
+
+#[derive(Debug)]
+struct Library {
     /// The checksum of the functions.
-    functions: Vec<u8>,
-    /// The version of the library that wrote the functions.
+    functions: String,
+    /// The version of the library that wrote them.
     version: String,
     /// The oldest version of the library that works with them.
     oldest: String,
@@ -54,10 +63,10 @@ struct Found {
 pub(crate) async fn prepare(
     connection: &mut PgConnection,
     schema: &Schema,
-    route: Route,
+    settings: &SessionSettings,
     migrate: bool,
 ) -> Result<()> {
-    let state = match look_within(TIMEOUT, connection, schema).await? {
+    let state = match look_within(settings.request_timeout, connection, schema).await? {
         State::Current => return Ok(()),
         state => described(&state, schema),
     };
@@ -72,7 +81,7 @@ pub(crate) async fn prepare(
         "the schema is brought up to date"
     );
     let late = |_| Error::new(ErrorKind::Unavailable, "the schema was not brought up to date in time");
-    timeout(TIMEOUT, run(connection, schema, route)).await.map_err(late)?
+    timeout(TIMEOUT, run(connection, schema, settings.route)).await.map_err(late)?
 }
 
 fn described(state: &State, schema: &Schema) -> String {
@@ -86,8 +95,23 @@ fn described(state: &State, schema: &Schema) -> String {
 }
 
 async fn look_within(time: Duration, connection: &mut PgConnection, schema: &Schema) -> Result<State> {
-    let late = |_| Error::new(ErrorKind::Unavailable, "the server did not tell its schema in time");
-    timeout(time, look(connection, schema)).await.map_err(late)?
+    let mut held_up = None;
+    let looking = async {
+        loop {
+            match look(connection, schema).await {
+                // Somebody changes a table: the session waits for a moment only.
+                Err(error) if error::is_locked(&error) => held_up = Some(error),
+                looked => return looked,
+            }
+            sleep(PAUSE).await;
+        }
+    };
+    let looked = timeout(time, looking).await;
+    looked.unwrap_or_else(|_| {
+        let silent = "the server did not tell its schema in time: it, or a pooler before it, has no session left, or \
+                      has fallen silent";
+        Err(held_up.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, silent)))
+    })
 }
 
 async fn look(connection: &mut PgConnection, schema: &Schema) -> Result<State> {
@@ -97,7 +121,7 @@ async fn look(connection: &mut PgConnection, schema: &Schema) -> Result<State> {
         // Asked apart: a server without the table answers no statement that names it.
         Err(error) if matches!(error::code(&error), Some("42P01" | "3F000")) => {
             let [has_migrations, _] = tables(connection, schema).await?;
-            if has_migrations { Err(before_first_release(schema)) } else { Ok(State::Missing) }
+            if has_migrations { Err(of_somebody_else(schema)) } else { Ok(State::Missing) }
         }
         Err(error) => Err(error::certain(error::of_request(error))),
     }
@@ -115,23 +139,36 @@ async fn tables(connection: &mut PgConnection, schema: &Schema) -> Result<[bool;
 }
 
 fn found(rows: &[PgRow]) -> Result<Found> {
-    let first = rows.first().ok_or_else(error::unexpected)?;
-    let read = |row: &PgRow| Some((row.try_get(0).ok()?, row.try_get(1).ok()?));
-    let applied: Option<HashMap<i64, Vec<u8>>> = rows.iter().map(read).collect();
-    let library = (first.try_get(2), first.try_get(3), first.try_get(4));
-    match (applied, library) {
-        (Some(applied), (Ok(functions), Ok(version), Ok(oldest))) => {
-            Ok(Found { applied, functions, version, oldest })
-        }
-        _ => Err(error::unexpected()),
-    }
+    let read = || -> sqlx::Result<Found> {
+        let applied = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+        let library = match rows.first() {
+            Some(first) if first.try_get::<Option<&str>, _>(2)?.is_some() => Some(Library {
+                functions: first.try_get(2)?,
+                version: first.try_get(3)?,
+                oldest: first.try_get(4)?,
+            }),
+            _ => None,
+        };
+        Ok(Found { applied: applied.collect::<sqlx::Result<_>>()?, library })
+    };
+    read().map_err(|error| error::certain(error::unexpected().with_source(error)))
 }
 
-fn before_first_release(schema: &Schema) -> Error {
+fn of_somebody_else(schema: &Schema) -> Error {
     let detail = format!(
-        "schema {} was made by a version from before the first release, which is not carried over: drop it, or use \
-         another schema",
+        "schema {} has a table `migrations` that this library did not make: use another schema",
         schema.name()
+    );
+    Error::new(ErrorKind::ConfigMismatch, detail)
+}
+
+/// The tables are there, and what they held is not: they were restored without their rows, or
+/// emptied. Which of them are those of this version is not known.
+fn emptied(schema: &Schema) -> Error {
+    let name = schema.name();
+    let detail = format!(
+        "schema {name} has lost the rows of its tables: restore `{name}.migrations` and `{name}.library` from where it \
+         was copied, or, if nobody uses it, drop it and connect again"
     );
     Error::new(ErrorKind::ConfigMismatch, detail)
 }
@@ -140,9 +177,14 @@ fn before_first_release(schema: &Schema) -> Error {
 /// in a rolling upgrade, and after a rollback, both versions use one schema.
 fn compare(found: Found, schema: &Schema) -> Result<State> {
     let refused = |detail: String| Err(Error::new(ErrorKind::ConfigMismatch, detail));
-    let Found { mut applied, functions, version, oldest } = found;
+    let Found { mut applied, library } = found;
     let (ours, name) = (numbers(VERSION), schema.name());
-    if numbers(&oldest) > ours {
+    if applied.is_empty() {
+        return Err(emptied(schema));
+    }
+    if let Some(Library { oldest, .. }) = &library
+        && numbers(oldest) > ours
+    {
         return refused(format!(
             "schema {name} needs version {oldest} of this library or a later one; this is {VERSION}: update it, or use \
              another schema"
@@ -151,7 +193,7 @@ fn compare(found: Found, schema: &Schema) -> Result<State> {
     let mut state = State::Current;
     for migration in schema.migrations() {
         match applied.remove(&migration.version) {
-            Some(checksum) if checksum == *migration.checksum => {}
+            Some(checksum) if checksum == hexadecimal(&migration.checksum) => {}
             Some(_) => {
                 let version = migration.version;
                 return refused(format!(
@@ -162,7 +204,7 @@ fn compare(found: Found, schema: &Schema) -> Result<State> {
             None => {}
         }
     }
-    if numbers(&version) > ours {
+    if library.as_ref().is_some_and(|library| numbers(&library.version) > ours) {
         return Ok(state);
     }
     if let Some(unknown) = applied.into_keys().min() {
@@ -170,8 +212,11 @@ fn compare(found: Found, schema: &Schema) -> Result<State> {
             "schema {name} has migration {unknown}, which no version up to {VERSION} has"
         ));
     }
-    if state == State::Current && functions != Schema::functions_checksum() {
-        state = State::OtherFunctions(version);
+    match library {
+        Some(Library { functions, .. }) if functions == Schema::functions_checksum() => {}
+        _ if state != State::Current => {}
+        Some(Library { version, .. }) => state = State::OtherFunctions(version),
+        None => state = State::OtherFunctions("unknown".to_owned()),
     }
     Ok(state)
 }
@@ -187,13 +232,15 @@ fn numbers(version: &str) -> [u64; 3] {
 /// Migrates in one transaction, so that the schema is complete or unchanged, also through a pooler.
 async fn run(connection: &mut PgConnection, schema: &Schema, route: Route) -> Result<()> {
     let failed = |error| error::certain(error::of_request(error));
-    let mut transaction = connection.begin().await.map_err(failed)?;
+    // Each statement sees what another process has migrated while this one waited.
+    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE NOT DEFERRABLE";
+    let mut transaction = connection.begin_with(begin).await.map_err(failed)?;
     let lock = schema.statement(include_str!("sql/lock_schema.sql"));
     raw_sql(lock.sql()).execute(&mut *transaction).await.map_err(failed)?;
     // Another process may have migrated while this one waited, even a later version.
     let state = match tables(&mut transaction, schema).await? {
         [_, true] => look(&mut transaction, schema).await?,
-        [true, false] => return Err(before_first_release(schema)),
+        [true, false] => return Err(of_somebody_else(schema)),
         [false, false] => State::Missing,
     };
     if state != State::Current {
@@ -228,13 +275,9 @@ async fn run(connection: &mut PgConnection, schema: &Schema, route: Route) -> Re
 
 /// Returns the statement that notes this version's functions.
 fn library_row(schema: &Schema) -> SqlStr {
-    let checksum = hexadecimal(&Schema::functions_checksum());
+    let checksum = Schema::functions_checksum();
     let values = [("{functions}", checksum.as_str()), ("{version}", VERSION), ("{oldest}", OLDEST_LIBRARY)];
     schema.filled(include_str!("sql/library.sql"), &values).sql()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the SQL that makes a schema (1 to 63 of `a-z 0-9 _`, beginning with a letter). An
@@ -259,7 +302,7 @@ pub fn schema_sql(schema: &str, role: Option<&str>, after: i64) -> Result<String
         let checksum = hexadecimal(checksum);
         sql += &format!(
             "\n{}\nINSERT INTO {table} (version, description, success, checksum, execution_time)\n    \
-             VALUES ({version}, '{description}', true, '\\x{checksum}', -1);\n",
+             VALUES ({version}, '{description}', true, decode('{checksum}', 'hex'), -1);\n",
             text.as_str().trim_end()
         );
     }
@@ -311,14 +354,16 @@ mod tests {
         let known = schema.migrations();
         let checksum = |version: i64| {
             let known = known.iter().find(|migration| migration.version == version);
-            known.map_or_else(Vec::new, |migration| migration.checksum.to_vec())
+            known.map_or_else(String::new, |migration| hexadecimal(&migration.checksum))
         };
         Found {
             applied: versions.iter().map(|&version| (version, checksum(version))).collect(),
-            functions: Schema::functions_checksum(),
-            version: VERSION.to_owned(),
-            oldest: OLDEST_LIBRARY.to_owned(),
+            library: Some(library(Schema::functions_checksum(), VERSION, OLDEST_LIBRARY)),
         }
+    }
+
+    fn library(functions: String, version: &str, oldest: &str) -> Library {
+        Library { functions, version: version.to_owned(), oldest: oldest.to_owned() }
     }
 
     #[test]
@@ -333,23 +378,26 @@ mod tests {
         let unknown = judged(found(&more)).unwrap_err();
         assert!(unknown.contains("9999"), "{unknown}");
         let mut changed = found(&all);
-        changed.applied.insert(1, vec![0]);
+        changed.applied.insert(1, "00".to_owned());
         assert!(judged(changed).unwrap_err().contains("migration 1"));
         // An earlier version wrote the functions, or this one before a change.
         for version in ["0.0.9", VERSION] {
-            let earlier = Found { functions: vec![0], version: version.to_owned(), ..found(&all) };
+            let other = library("00".to_owned(), version, OLDEST_LIBRARY);
+            let earlier = Found { library: Some(other), ..found(&all) };
             assert_eq!(judged(earlier), Ok(State::OtherFunctions(version.to_owned())));
         }
         // A later version wrote them, and still works with this one.
-        let later = |oldest: &str| Found {
-            functions: vec![0],
-            version: "9.0.0".to_owned(),
-            oldest: oldest.to_owned(),
-            ..found(&more)
+        let later = |oldest: &str| {
+            let later = library("00".to_owned(), "9.0.0", oldest);
+            Found { library: Some(later), ..found(&more) }
         };
         assert_eq!(judged(later(OLDEST_LIBRARY)), Ok(State::Current));
         let refused = judged(later("8.1.0")).unwrap_err();
         assert!(refused.contains("8.1.0") && refused.contains(VERSION), "{refused}");
+        // Rows were lost.
+        let lost = |versions: &[i64]| judged(Found { library: None, ..found(versions) });
+        assert_eq!(lost(&all), Ok(State::OtherFunctions("unknown".to_owned())), "they are written anew");
+        assert!(lost(&[]).unwrap_err().contains("has lost the rows"));
     }
 
     #[test]

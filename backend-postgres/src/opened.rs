@@ -2,9 +2,11 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::{PgConnection, Row};
+use stanchion_core::clock::{now, sleep};
 use stanchion_core::engine::{Background, Begun};
 use stanchion_core::spi::{Chore, ProcessId, Steps, WakeSource};
 use stanchion_core::{Capabilities, MutexMode, Result, Ttl};
@@ -18,7 +20,7 @@ use crate::error;
 use crate::pool::Pool;
 use crate::schema::{LAYOUT, Schema};
 use crate::session::{self, SessionCount};
-use crate::session_settings::Route;
+use crate::session_settings::{LOCK_WAIT, Route};
 use crate::steps::dispatch::Dispatch;
 use crate::steps::{PostgresSteps, StatementArguments};
 use crate::sweep::Sweep;
@@ -26,6 +28,9 @@ use crate::wake::{Listener, PostgresWake};
 
 /// Number of connections of the engine: a renewal that waits for a lock must not block releases.
 const ENGINE_CONNECTIONS: usize = 2;
+
+/// Pause between two looks at a table that somebody changes.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A server that was checked.
 pub(crate) struct CheckedServer {
@@ -211,7 +216,14 @@ async fn open_namespace(pool: &Pool, context: &Context, mode: MutexMode, ours: b
     let wanted = check::written(mode);
     let statement = context.schema.statement(include_str!("sql/namespace.sql"));
     let arguments = StatementArguments::default().with(&*context.namespace).with(wanted).with(LAYOUT);
-    let rows = pool.rows(&statement, arguments.complete()?).await.map_err(error::certain)?;
+    let (arguments, end) = (arguments.complete()?, now() + pool.request_timeout());
+    let rows = loop {
+        match pool.rows_by(&statement, arguments.clone(), end).await {
+            // Somebody changes the table.
+            Err(error) if error::is_locked(&error) && now() + LOCK_WAIT * 2 < end => sleep(PAUSE).await,
+            rows => break rows.map_err(error::certain)?,
+        }
+    };
     let row = rows.first().ok_or_else(|| error::certain(error::unexpected()))?;
     let text = |column: &str| row.try_get::<String, _>(column);
     let read =

@@ -160,6 +160,10 @@ pub(crate) fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))
 }
 
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A statement. Its text is a file of this crate, in which only the schema name is replaced,
 /// quoted.
 #[derive(Clone, Debug)]
@@ -175,10 +179,16 @@ impl Schema {
     /// Checks the name of a schema.
     ///
     /// # Errors
-    /// `InvalidArgument` unless the name is 1 to 63 of `a-z 0-9 _`, beginning with a letter.
+    /// `InvalidArgument` unless the name is 1 to 63 of `a-z 0-9 _`, beginning with a letter, and not
+    /// `public`.
     pub(crate) fn new(name: &str) -> Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         let begins = name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+        if name == "public" {
+            return Err(Error::invalid_argument(
+                "`public` belongs to everybody: give the library a schema of its own",
+            ));
+        }
         if !begins || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
             return Err(Error::invalid_argument(
                 "a schema is 1 to 63 of a-z, 0-9 and _, beginning with a letter",
@@ -246,11 +256,11 @@ impl Schema {
         AssertSqlSafe(texts.concat()).into_sql_str()
     }
 
-    /// Returns the checksum of the functions, the same in every schema.
-    pub(crate) fn functions_checksum() -> Vec<u8> {
+    /// Returns the checksum of the functions, in hexadecimal, the same in every schema.
+    pub(crate) fn functions_checksum() -> String {
         let text = AssertSqlSafe(FUNCTIONS.concat()).into_sql_str();
         let functions = Migration::new(0, Cow::Borrowed("functions"), MigrationType::Simple, text, false);
-        functions.checksum.into_owned()
+        hexadecimal(&functions.checksum)
     }
 }
 

@@ -96,6 +96,8 @@ impl SessionSettings {
             ("enable_incremental_sort", "off".to_owned()),
             ("enable_bitmapscan", "off".to_owned()),
             ("jit", "off".to_owned()),
+            // A connection may be idle for longer than a role's setting allows.
+            ("idle_session_timeout", "0".to_owned()),
         ];
         settings.extend(KEEPALIVES.map(|(name, value)| (name, value.to_owned())));
         if self.raise {

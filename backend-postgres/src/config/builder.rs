@@ -310,7 +310,7 @@ mod tests {
         for bad in ["", "a/b", "ä", &"x".repeat(65)] {
             assert!(!ok(builder().namespace(bad)), "{bad}");
         }
-        for bad in ["", "Locks", "1a", "a-b", "a\"b", &"x".repeat(64)] {
+        for bad in ["", "Locks", "public", "1a", "a-b", "a\"b", &"x".repeat(64)] {
             assert!(!ok(builder().schema(bad)), "{bad}");
         }
         let retention = |tokens, state| ok(builder().retention(ms(tokens), ms(state)));

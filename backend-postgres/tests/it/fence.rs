@@ -9,13 +9,14 @@
 
 use std::time::Duration;
 
+use crate::common::lease;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
-use stanchion_conformance::support::stays_pending;
+use stanchion_conformance::support::{pause, stays_pending};
 use stanchion_core::{ErrorKind, FencingToken, Ticket};
 use stanchion_postgres::PostgresFence;
-use stanchion_testbed::servers;
+use stanchion_testbed::servers::{self, PostgresOptions, PostgresServer};
 use tokio::task::JoinSet;
 
 const WRITERS: u64 = 12;
@@ -269,4 +270,21 @@ async fn conditional(fixture: &Fixture, raw: &mut PgConnection, number: u64, tic
     }
     transaction.commit().await.unwrap();
     allowed
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_fences_are_installed_beside_stores_that_connect() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    for number in 0..40 {
+        let schema = format!("s{number}");
+        let fence = PostgresFence::in_schema("r", &schema).unwrap();
+        let mut connection = PgConnection::connect(&server.url()).await.unwrap();
+        let installing = async {
+            pause(Duration::from_millis(number * 2)).await;
+            fence.install(&mut connection).await
+        };
+        let (installed, connected) = tokio::join!(installing, lease(&server.url()).schema(&schema).connect());
+        installed.unwrap();
+        drop(connected.unwrap());
+    }
 }

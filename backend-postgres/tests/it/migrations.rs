@@ -10,7 +10,7 @@ use stanchion_conformance::steps::StepCalls;
 use std::time::Duration;
 
 use crate::common::{lease, refused, server};
-use stanchion_core::ErrorKind;
+use stanchion_core::{ErrorKind, MutexOptions, Store};
 use stanchion_postgres::schema_sql;
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
@@ -127,14 +127,40 @@ async fn c22_the_schema_of_a_later_version_is_left_alone_while_it_works() {
 }
 
 #[tokio::test]
-async fn c22_a_schema_from_before_the_first_release_is_refused() {
+async fn c22_a_schema_of_another_tool_is_left_alone() {
     let server = server();
     server.sql("CREATE SCHEMA stanchion; CREATE TABLE stanchion.migrations (version bigint)").unwrap();
     for migrate in [false, true] {
         let refused = refused(lease(&server.url()).migrate(migrate)).await;
         assert_eq!(refused.kind(), ErrorKind::ConfigMismatch, "{refused:?}");
-        assert!(refused.to_string().contains("before the first release"), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains("did not make") && !text.contains("drop"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn c30_a_schema_whose_rows_were_removed_is_made_whole_or_refused_with_the_cure() {
+    let server = server();
+    let lock = async || {
+        let store = lease(&server.url()).connect().await?;
+        let mutex = store.mutex("m", MutexOptions::default())?;
+        mutex.lock().await?.release().await
+    };
+    lock().await.unwrap();
+    // What is lost can be written anew.
+    for table in ["library", "namespaces", "processes, stanchion.grace, stanchion.waited"] {
+        server.sql(&format!("TRUNCATE stanchion.{table}")).unwrap();
+        lock().await.unwrap();
+    }
+    // What was done to the tables is not known any more.
+    server.sql("TRUNCATE stanchion.migrations").unwrap();
+    for migrate in [false, true] {
+        let refused = refused(lease(&server.url()).migrate(migrate)).await;
+        assert_eq!(refused.kind(), ErrorKind::ConfigMismatch, "{refused:?}");
+        assert!(refused.to_string().contains("restore `stanchion.migrations`"), "{refused}");
+    }
+    server.sql("DROP SCHEMA stanchion CASCADE").unwrap();
+    lock().await.unwrap();
 }
 
 #[tokio::test]

@@ -534,3 +534,25 @@ async fn c4_a_thousand_cancelled_calls_leave_no_lock() {
         }
     }
 }
+
+/// The turn is taken by functions in the user's session, whose settings are the user's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_hostile_settings_of_a_database_change_nothing() {
+    let server = server();
+    deployment::make_hostile(&server);
+    for mode in MODES {
+        let store = store_of(&server, mode).await;
+        let mut connection = connect(&server).await;
+        for name in ["free", "free", "locked"] {
+            let mut transaction =
+                connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.unwrap();
+            sqlx::raw_sql("SET LOCAL lock_timeout = '5s'").execute(&mut *transaction).await.unwrap();
+            store.lock_in(&mut transaction, name).await.unwrap();
+            assert!(!is_free(&store, name).await);
+            let waiting = mutex(&store, name);
+            let waiting = spawn(async move { waiting.lock().await.unwrap().release().await.unwrap() });
+            transaction.commit().await.unwrap();
+            within(SECOND * 5, "a turn", waiting.join()).await;
+        }
+    }
+}

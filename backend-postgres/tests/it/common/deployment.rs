@@ -37,12 +37,14 @@ static SERVER: LazyLock<Deployment> = LazyLock::new(|| {
 
 static POOLER: LazyLock<Deployment> = LazyLock::new(|| {
     let server = start(PostgresOptions::default());
+    make_hostile(server);
     let pooler = PgBouncer::start(server, 40, &[]).expect("a pgbouncer");
     Deployment { url: Box::leak(Box::new(pooler)).url(), admin: server.url(), migrate: true, alone: false }
 });
 
 static ROLE: LazyLock<Deployment> = LazyLock::new(|| {
     let server = start(PostgresOptions::default().tls(true).passwords(true));
+    make_hostile(server);
     make_schema(server);
     let url = server.role("app", "p w", &grants("app").join("\n")).expect("the manual's grants");
     Deployment { url, admin: server.url(), migrate: false, alone: false }
@@ -71,6 +73,37 @@ static PRIVATE: LazyLock<&'static PostgresServer> = LazyLock::new(|| start(Postg
 fn start(options: PostgresOptions) -> &'static PostgresServer {
     let server = PostgresServer::start(options.setting("max_connections", MAX_CONNECTIONS));
     Box::leak(Box::new(server.expect("a postgres")))
+}
+
+/// Settings that change what statements mean, how their values are written, or what fails.
+const HOSTILE: [(&str, &str); 20] = [
+    ("bytea_output", "'escape'"),
+    ("standard_conforming_strings", "off"),
+    ("backslash_quote", "off"),
+    ("plpgsql.extra_errors", "'all'"),
+    ("plpgsql.extra_warnings", "'all'"),
+    ("plpgsql.variable_conflict", "'use_column'"),
+    ("plpgsql.check_asserts", "off"),
+    ("default_transaction_isolation", "'serializable'"),
+    ("default_transaction_deferrable", "on"),
+    ("lock_timeout", "'1ms'"),
+    ("DateStyle", "'SQL, DMY'"),
+    ("IntervalStyle", "'sql_standard'"),
+    ("TimeZone", "'Asia/Kathmandu'"),
+    ("array_nulls", "off"),
+    ("transform_null_equals", "on"),
+    ("quote_all_identifiers", "on"),
+    ("row_security", "off"),
+    ("search_path", "'public'"),
+    ("client_min_messages", "'debug1'"),
+    ("extra_float_digits", "-15"),
+];
+
+/// Gives the database all of them.
+pub(crate) fn make_hostile(server: &PostgresServer) {
+    for (name, value) in HOSTILE {
+        server.sql(&format!("ALTER DATABASE postgres SET {name} = {value}")).expect("a setting");
+    }
 }
 
 /// Makes the schema as an administrator, before any store connects.
@@ -184,7 +217,10 @@ impl DeploymentFixture {
     }
 
     async fn admin(&self) -> PgConnection {
-        PgConnection::connect(&self.deployment.admin).await.expect("a connection")
+        let mut admin = PgConnection::connect(&self.deployment.admin).await.expect("a connection");
+        let isolation = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, NOT DEFERRABLE";
+        sqlx::raw_sql(isolation).execute(&mut admin).await.expect("an isolation level");
+        admin
     }
 }
 
