@@ -43,7 +43,8 @@ impl PostgresBuilder {
     /// `InvalidArgument` for an option out of range or a database that does not exist;
     /// `Unavailable` or `Unauthorized` if no server can be asked; `UnsafeStore` if the server, or
     /// each of several hosts, is a standby, read-only or not `UTF8`, if sessions are not `read
-    /// committed`, or in session mode if there is a pooler before the server; `Unsupported` for a
+    /// committed`, if another role can change the schema's functions, or in session mode if there is a
+    /// pooler before the server; `Unsupported` for a
     /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and
     /// `migrate` is off, or if the namespace has another mutex mode or layout ([C22]).
     ///
@@ -101,7 +102,7 @@ impl PostgresBuilder {
         check::mode(self.mutex, route)?;
         if let Some(connection) = server.connections.first_mut() {
             let settings = &server.connector.settings;
-            migrate::prepare(connection, &checked.schema, settings, self.migrate).await?;
+            migrate::prepare(connection, &checked.schema, settings, &self.rules).await?;
         }
         let opened = Opened::new(&self, checked, server, engine);
         let view = opened.namespace(&self.options.namespace).await?;

@@ -17,6 +17,7 @@ mod session;
 mod session_settings;
 mod steps;
 mod store;
+mod strangers;
 mod sweep;
 mod transaction;
 mod user_connection;

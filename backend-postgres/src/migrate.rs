@@ -12,6 +12,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 use crate::error;
 use crate::schema::{OLDEST_LIBRARY, Schema, hexadecimal};
 use crate::session_settings::{Route, SessionSettings};
+use crate::strangers;
 
 /// Timeout of a migration, including the wait for other processes that migrate.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,6 +20,15 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 /// The version of this library.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What a store may do about its schema.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    /// Whether it makes the schema, and brings it up to date.
+    pub(crate) migrate: bool,
+    /// A role that may own it, beside those that are trusted anyway.
+    pub(crate) owner: Option<String>,
+}
 
 /// The state of the schema at the server.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,20 +67,22 @@ struct Library {
 /// also by a later version that still works with this one, this costs one cheap request.
 ///
 /// # Errors
-/// `ConfigMismatch` if the schema does not work with this version, or if an administrator has to
-/// make it; `Unauthorized` if the role may not look at it or make it; or the reason why the server
+/// `UnsafeStore` if somebody else can change it; `ConfigMismatch` if the schema does not work with
+/// this version, or if an administrator has to make it; `Unauthorized` if the role may not look at it or make it; or the reason why the server
 /// could not be asked.
 pub(crate) async fn prepare(
     connection: &mut PgConnection,
     schema: &Schema,
     settings: &SessionSettings,
-    migrate: bool,
+    rules: &Rules,
 ) -> Result<()> {
-    let state = match look_within(settings.request_timeout, connection, schema).await? {
+    let time = settings.request_timeout;
+    timeout(time, strangers::check(connection, schema, rules.owner.as_deref())).await.map_err(silent)??;
+    let state = match look_within(time, connection, schema).await? {
         State::Current => return Ok(()),
         state => described(&state, schema),
     };
-    if !migrate {
+    if !rules.migrate {
         return Err(error::of_schema(&state));
     }
     tracing::info!(
@@ -81,7 +93,7 @@ pub(crate) async fn prepare(
         "the schema is brought up to date"
     );
     let late = |_| Error::new(ErrorKind::Unavailable, "the schema was not brought up to date in time");
-    timeout(TIMEOUT, run(connection, schema, settings.route)).await.map_err(late)?
+    timeout(TIMEOUT, run(connection, schema, settings.route, rules)).await.map_err(late)?
 }
 
 fn described(state: &State, schema: &Schema) -> String {
@@ -107,11 +119,16 @@ async fn look_within(time: Duration, connection: &mut PgConnection, schema: &Sch
         }
     };
     let looked = timeout(time, looking).await;
-    looked.unwrap_or_else(|_| {
-        let silent = "the server did not tell its schema in time: it, or a pooler before it, has no session left, or \
-                      has fallen silent";
-        Err(held_up.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, silent)))
+    looked.unwrap_or_else(|elapsed| {
+        Err(held_up.unwrap_or_else(|| silent(elapsed)))
     })
+}
+
+/// Returns the error of a server that does not answer.
+fn silent<E>(_: E) -> Error {
+    let detail = "the server did not tell its schema in time: it, or a pooler before it, has no session left, or has \
+                  fallen silent";
+    Error::new(ErrorKind::Unavailable, detail)
 }
 
 async fn look(connection: &mut PgConnection, schema: &Schema) -> Result<State> {
@@ -120,8 +137,11 @@ async fn look(connection: &mut PgConnection, schema: &Schema) -> Result<State> {
         Ok(rows) => compare(found(&rows)?, schema),
         // Asked apart: a server without the table answers no statement that names it.
         Err(error) if matches!(error::code(&error), Some("42P01" | "3F000")) => {
-            let [has_migrations, _] = tables(connection, schema).await?;
-            if has_migrations { Err(of_somebody_else(schema)) } else { Ok(State::Missing) }
+            match tables(connection, schema).await? {
+                [true, false] => Err(of_somebody_else(schema)),
+                // Or another process has just made them.
+                _ => Ok(State::Missing),
+            }
         }
         Err(error) => Err(error::certain(error::of_request(error))),
     }
@@ -230,13 +250,19 @@ fn numbers(version: &str) -> [u64; 3] {
 }
 
 /// Migrates in one transaction, so that the schema is complete or unchanged, also through a pooler.
-async fn run(connection: &mut PgConnection, schema: &Schema, route: Route) -> Result<()> {
+async fn run(
+    connection: &mut PgConnection,
+    schema: &Schema,
+    route: Route,
+    rules: &Rules,
+) -> Result<()> {
     let failed = |error| error::certain(error::of_request(error));
     // Each statement sees what another process has migrated while this one waited.
     let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE NOT DEFERRABLE";
     let mut transaction = connection.begin_with(begin).await.map_err(failed)?;
     let lock = schema.statement(include_str!("sql/lock_schema.sql"));
     raw_sql(lock.sql()).execute(&mut *transaction).await.map_err(failed)?;
+    strangers::check(&mut transaction, schema, rules.owner.as_deref()).await?;
     // Another process may have migrated while this one waited, even a later version.
     let state = match tables(&mut transaction, schema).await? {
         [_, true] => look(&mut transaction, schema).await?,

@@ -10,6 +10,7 @@ use super::url;
 use crate::address::{Addresses, TargetSessionAttrs};
 use crate::connector::{Connector, Origin};
 use crate::context::Retention;
+use crate::migrate::Rules;
 use crate::schema::Schema;
 
 const MAX_CONNECTIONS: usize = 4;
@@ -21,7 +22,7 @@ pub struct PostgresBuilder {
     pub(crate) connector: Connector,
     pub(crate) options: NetworkOptions,
     pub(crate) schema: String,
-    pub(crate) migrate: bool,
+    pub(crate) rules: Rules,
     pub(crate) mutex: MutexMode,
     pub(crate) session_ttl: Duration,
     pub(crate) retention: Retention,
@@ -45,6 +46,7 @@ impl PostgresBuilder {
     /// | --- | --- |
     /// | `namespace` | see [`namespace`](Self::namespace) |
     /// | `schema` | see [`schema`](Self::schema) |
+    /// | `schema_owner` | see [`schema_owner`](Self::schema_owner) |
     /// | `migrate` | `on` or `off`, see [`migrate`](Self::migrate) |
     /// | `mutex` | `session` or `lease`, see [`mutex`](Self::mutex) |
     /// | `session_ttl_ms` | see [`session_ttl`](Self::session_ttl) |
@@ -69,7 +71,8 @@ impl PostgresBuilder {
             builder = builder.target_session_attrs(target);
         }
         builder.schema = parameters.text("schema")?.unwrap_or(builder.schema);
-        builder.migrate = parameters.switch("migrate")?.unwrap_or(builder.migrate);
+        builder.rules.migrate = parameters.switch("migrate")?.unwrap_or(builder.rules.migrate);
+        builder.rules.owner = parameters.text("schema_owner")?;
         let modes = [("session", MutexMode::Session), ("lease", MutexMode::Lease)];
         builder.mutex = parameters.one_of("mutex", &modes)?.unwrap_or(builder.mutex);
         builder.session_ttl = parameters.milliseconds("session_ttl_ms")?.unwrap_or(builder.session_ttl);
@@ -208,7 +211,7 @@ impl PostgresBuilder {
             connector,
             options: NetworkOptions::default(),
             schema: "stanchion".to_owned(),
-            migrate: true,
+            rules: Rules { migrate: true, owner: None },
             mutex: MutexMode::Lease,
             session_ttl: Duration::from_secs(10),
             retention: Retention {
@@ -234,7 +237,19 @@ impl PostgresBuilder {
     /// before, and the role needs no right to change a schema.
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
-        self.migrate = migrate;
+        self.rules.migrate = migrate;
+        self
+    }
+
+    /// Names a role that may own the schema, or change it, beside those that are trusted anyway:
+    /// the role that connects and the roles that it is a member of, the owner of the database, and
+    /// superusers. Functions run with the rights of who calls them, so that connecting is refused
+    /// where anybody else could replace them ([C30]).
+    ///
+    /// [C30]: stanchion_core::contract#c30
+    #[must_use]
+    pub fn schema_owner(mut self, role: impl Into<String>) -> Self {
+        self.rules.owner = Some(role.into());
         self
     }
 

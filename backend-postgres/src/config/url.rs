@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(options.get_application_name(), Some("app"));
         assert_eq!(options.get_options(), Some("-c geqo=off"));
         assert_eq!((builder.options.namespace.as_str(), builder.schema.as_str()), ("billing", "locks"));
-        assert_eq!((builder.migrate, builder.mutex), (false, MutexMode::Session));
+        assert_eq!((builder.rules.migrate, builder.mutex), (false, MutexMode::Session));
         assert_eq!(builder.session_ttl, Duration::from_secs(3));
         assert_eq!(builder.options.request_timeout, Duration::from_millis(250));
         let options = one("postgresql:///db?host=/run/postgres&user=me");

@@ -39,7 +39,7 @@ const CHARGED_AGAIN: &[Change] =
 const RETRY_KEEPS_ITS_LEASE: &[Change] = &[("acquire_each", "renewed := renewed || k;", "NULL;")];
 const TOMBSTONE_IS_IGNORED: &[Change] = &[("acquire_each", "has_tombstone[r.k] := true;", "NULL;")];
 const RETRIED_RELEASE_IS_LOST: &[Change] =
-    &[("release", "WHERE b.call = calls[b.k] AND b.k <> ALL (found);", "WHERE false;")];
+    &[("release", "WHERE b.call = calls[b.k] AND b.k <> ALL (here);", "WHERE false;")];
 const PLACE_IS_KEPT: &[Change] = &[(
     "session_leave",
     "DELETE FROM stanchion.waiters w WHERE w.object + 0 = o.id AND w.ticket = p_tickets[i];",

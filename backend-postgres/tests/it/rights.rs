@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use crate::common::deployment::{grants, make_schema};
 use crate::common::*;
-use sqlx::{Connection, PgConnection, PgPool, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Row};
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_core::{
     Error, ErrorKind, FencingToken, LimiterOptions, MutexMode, MutexOptions, Quota, Result, SemaphoreOptions,
     Store, Ticket, WaitGroupOptions,
 };
-use stanchion_postgres::{PostgresBuilder, PostgresFence, PostgresStore};
+use stanchion_postgres::{PostgresBuilder, PostgresFence, PostgresStore, schema_sql};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 const SHORT: Duration = Duration::from_millis(300);
 /// Maximum time for which a call is repeated whose outcome is unknown. Without a right, it may stay
@@ -180,4 +181,61 @@ async fn c30_no_function_of_another_role_is_run() {
     server.sql("SELECT stanchion.sweep_permits('pool', 10), stanchion.now()").unwrap();
     let ran = row(&server.url(), "SELECT coalesce(string_agg(DISTINCT what, ' '), '') FROM public.ran").await;
     assert_eq!(ran.get::<String, _>(0), "");
+}
+
+/// A role that may only make schemas makes ours first, with one function of its own; or is given a
+/// right to ours later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_nobody_else_can_have_code_run_by_the_library() {
+    let app = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+    let right = "GRANT CREATE ON DATABASE postgres TO";
+    let stranger = app.role("stranger", "pw", &format!("{right} stranger")).unwrap();
+    let urls = [app.url(), app.role("app", "pw", &format!("{right} app")).unwrap()];
+    let is_refused = async |url: &str, migrate, what: &str| {
+        let error = refused(lease(url).migrate(migrate)).await;
+        assert_eq!(error.kind(), ErrorKind::UnsafeStore, "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains("schema_owner"), "{text}");
+    };
+    // It acts first.
+    let mut raw = PgConnection::connect(&stranger).await.unwrap();
+    let sql = schema_sql("stanchion", Some("app"), 0).unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut raw).await.unwrap();
+    for (url, migrate) in urls.iter().flat_map(|url| [(url, false), (url, true)]) {
+        is_refused(url, migrate, "stranger").await;
+    }
+    for url in &urls {
+        drop(lease(url).migrate(false).schema_owner("stranger").connect().await.unwrap());
+    }
+    app.sql("GRANT stranger TO app").unwrap();
+    drop(lease(&urls[1]).migrate(false).connect().await.unwrap());
+    app.sql("REVOKE stranger FROM app; DROP SCHEMA stanchion CASCADE").unwrap();
+    // It acts later.
+    drop(lease(&urls[1]).connect().await.unwrap());
+    let replace = "CREATE OR REPLACE FUNCTION stanchion.now() RETURNS bigint LANGUAGE sql RETURN 0";
+    assert!(sqlx::raw_sql(replace).execute(&mut raw).await.is_err());
+    drop(lease(&urls[1]).connect().await.unwrap());
+    // Nor is a superuser to run the application's.
+    is_refused(&urls[0], true, "app").await;
+    drop(lease(&urls[0]).schema_owner("app").connect().await.unwrap());
+    for (give, take, what) in [
+        ("GRANT CREATE ON SCHEMA stanchion TO stranger", "REVOKE ALL ON SCHEMA stanchion FROM stranger", "create"),
+        ("GRANT CREATE ON SCHEMA stanchion TO PUBLIC", "REVOKE ALL ON SCHEMA stanchion FROM PUBLIC", "everybody"),
+        (
+            "ALTER FUNCTION stanchion.now() OWNER TO stranger",
+            "ALTER FUNCTION stanchion.now() OWNER TO app",
+            "function now",
+        ),
+        ("ALTER TABLE stanchion.holds OWNER TO stranger", "ALTER TABLE stanchion.holds OWNER TO app", "relation holds"),
+        (
+            "GRANT TRIGGER ON stanchion.objects TO stranger",
+            "REVOKE ALL ON stanchion.objects FROM stranger",
+            "table objects",
+        ),
+    ] {
+        app.sql(give).unwrap();
+        is_refused(&urls[1], true, what).await;
+        app.sql(take).unwrap();
+        drop(lease(&urls[1]).connect().await.unwrap());
+    }
 }
