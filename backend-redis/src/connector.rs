@@ -37,6 +37,9 @@ pub(crate) trait Connect: fmt::Debug + Send + Sync {
     /// failed. Nothing was sent.
     fn unanswered(&self) -> Error;
 
+    /// Whether the last attempt failed.
+    fn is_refused(&self) -> bool;
+
     /// Adds the address of the server to an error, if there is one server only.
     fn locate(&self, error: Error) -> Error;
 }
@@ -206,6 +209,10 @@ impl Connect for Connector {
     fn unanswered(&self) -> Error {
         let target = self.target();
         self.backoff.last_error(&target).unwrap_or_else(|| self.no_answer().at(&target))
+    }
+
+    fn is_refused(&self) -> bool {
+        self.backoff.last_error(&self.target()).is_some()
     }
 
     fn locate(&self, error: Error) -> Error {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use stanchion_core::clock::now;
 use stanchion_core::engine::{Background, Begun};
 use stanchion_core::spi::{ProcessId, Steps, WakeSource};
 use stanchion_core::{Capabilities, MutexMode, Result};
@@ -73,6 +74,10 @@ impl Opened {
         let checked = check::servers(callers, &keyspace, demands, limit).await;
         let survives_restart = checked.map_err(|error| callers.locate(error))?.survives_restart;
         expected.begin(&keyspace);
+        if own.has_all_stripes() {
+            // Now, or it may not be had when a lease has to be renewed (C28).
+            own.send(0, &redis::cmd("PING").into(), now() + limit).await?;
+        }
         if pools.wakes() && is_users {
             check::same(callers, own, &keyspace, process).await?;
         }

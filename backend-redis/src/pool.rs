@@ -20,7 +20,8 @@ use crate::durability::Acknowledged;
 use crate::error;
 use crate::user_connection::UserConnection;
 
-/// The connections to one server, which all callers share.
+/// The connections to one server, which all callers share. While it takes no more of them, requests
+/// go over those that are there, also of the pool of other requests ([`Pool::beside`]).
 pub(crate) struct Pool {
     kind: PoolKind,
     timeout: Duration,
@@ -40,44 +41,81 @@ enum PoolKind {
 
 /// One connection for each runtime that makes requests. The engine lets two at most make requests:
 /// one of callers, and its own.
-#[derive(Default)]
 struct Connections {
+    /// What they are for.
+    sort: Sort,
     open: Arc<OpenConnections>,
     attempts: Attempts<Connection>,
 }
 
+/// The requests that have connections of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Plain,
+    Waiting,
+    /// Those of the pool beside.
+    PlainBeside,
+    WaitingBeside,
+}
+
+/// The connections to a server that can be used, each of the requests and the runtime that it was
+/// made for.
 #[derive(Default)]
-struct OpenConnections(Mutex<Vec<(Id, Connection)>>);
+struct OpenConnections(Mutex<Vec<((Sort, Id), Connection)>>);
 
 impl OpenConnections {
-    fn all(&self) -> MutexGuard<'_, Vec<(Id, Connection)>> {
+    fn all(&self) -> MutexGuard<'_, Vec<((Sort, Id), Connection)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the connection of a runtime. Drops the connections whose driver has ended.
-    fn find(&self, runtime: Id) -> Option<Connection> {
+    /// Returns the connection of a runtime, or one of any if `of` is `None`. Drops the connections
+    /// whose driver has ended.
+    fn find(&self, of: Option<(Sort, Id)>) -> Option<Connection> {
         let mut all = self.all();
         all.retain(|(_, connection)| connection.is_running());
-        all.iter().find(|(of, _)| *of == runtime).map(|(_, connection)| connection.clone())
+        let found = all.iter().find(|(made_for, _)| of.is_none_or(|of| *made_for == of));
+        found.map(|(_, connection)| connection.clone())
+    }
+
+    /// Makes a connection.
+    async fn connect(&self, connector: &dyn Connect, of: (Sort, Id)) -> Result<Connection> {
+        let connection = connector.connect().await?;
+        self.all().push((of, connection.clone()));
+        Ok(connection)
     }
 }
 
 impl Connections {
-    fn count(&self) -> usize {
-        self.open.all().iter().filter(|(_, connection)| connection.is_running()).count()
+    fn new(sort: Sort, open: &Arc<OpenConnections>) -> Self {
+        Self { sort, open: Arc::clone(open), attempts: Attempts::default() }
     }
 
-    /// Returns the connection of the current runtime, which an attempt makes if there is none.
+    fn count(&self) -> usize {
+        let all = self.open.all();
+        all.iter().filter(|((sort, _), connection)| *sort == self.sort && connection.is_running()).count()
+    }
+
+    /// Returns the connection of the current runtime, which an attempt makes if there is none; while
+    /// none can be made, any that is there (C28).
     async fn connection(&self, connector: &Arc<dyn Connect>) -> Result<Connection> {
+        let find = |runtime| self.open.find(Some((self.sort, runtime)));
         let connect = |runtime| {
-            let (connector, open) = (Arc::clone(connector), Arc::clone(&self.open));
-            async move {
-                let connection = connector.connect().await?;
-                open.all().push((runtime, connection.clone()));
-                Ok(connection)
-            }
+            let (connector, open, of) =
+                (Arc::clone(connector), Arc::clone(&self.open), (self.sort, runtime));
+            async move { open.connect(&*connector, of).await }
         };
-        self.attempts.shared(|runtime| self.open.find(runtime), connect).await
+        // A server that has as many as it takes need not say so: it may have closed the new one before
+        // that was read.
+        if connector.is_refused()
+            && let Some(other) = self.open.find(None)
+        {
+            // An attempt goes on beside.
+            return Ok(self.attempts.begun(find, connect)?.unwrap_or(other));
+        }
+        match self.attempts.shared(find, connect).await {
+            Err(error) => self.open.find(None).ok_or(error),
+            made => made,
+        }
     }
 
     /// Drops a connection. Requests of other callers on it still get their answers.
@@ -88,14 +126,36 @@ impl Connections {
 
     fn leave(&self) {
         self.attempts.end();
-        self.open.all().clear();
+        self.open.all().retain(|((sort, _), _)| *sort != self.sort);
     }
 }
 
 impl Pool {
     /// Makes a pool that has not connected yet. `timeout` is the time limit of each request.
     pub(crate) fn new(connector: Arc<dyn Connect>, timeout: Duration) -> Self {
-        let (connections, waiting_connections) = (Connections::default(), Connections::default());
+        let open = Arc::default();
+        Self::over(connector, &open, [Sort::Plain, Sort::Waiting], timeout)
+    }
+
+    /// Makes the pool of other requests to the same server. Each uses the connections of the other
+    /// where it can have none of its own.
+    pub(crate) fn beside(&self) -> Self {
+        match &self.kind {
+            PoolKind::Own { connector, connections, .. } => {
+                let sorts = [Sort::PlainBeside, Sort::WaitingBeside];
+                Self::over(Arc::clone(connector), &connections.open, sorts, self.timeout)
+            }
+            PoolKind::User(connection) => Self::of_user(connection.clone(), self.timeout),
+        }
+    }
+
+    fn over(
+        connector: Arc<dyn Connect>,
+        open: &Arc<OpenConnections>,
+        sorts: [Sort; 2],
+        timeout: Duration,
+    ) -> Self {
+        let [connections, waiting_connections] = sorts.map(|sort| Connections::new(sort, open));
         Self { kind: PoolKind::Own { connector, connections, waiting_connections }, timeout }
     }
 

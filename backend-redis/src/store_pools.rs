@@ -112,7 +112,9 @@ impl StorePools {
         sentinels: Option<&Arc<SentinelConnector>>,
         timeout: Duration,
     ) -> Self {
-        let pools = [(); 2].map(|()| Arc::new(Pool::new(Arc::clone(&connector), timeout)));
+        let callers = Pool::new(Arc::clone(&connector), timeout);
+        let own = Arc::new(callers.beside());
+        let pools = [Arc::new(callers), own];
         let [callers, own] = pools.clone().map(Pools::One);
         let wake = ServerWake::new(connector, timeout, Arc::clone(&pools[1]));
         let switches = sentinels.map(|sentinels| SwitchWatch::new(sentinels, pools, &wake));

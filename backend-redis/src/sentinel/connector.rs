@@ -184,6 +184,10 @@ impl Connect for SentinelConnector {
         self.backoff.last_error(&self.service).unwrap_or_else(|| self.no_answer())
     }
 
+    fn is_refused(&self) -> bool {
+        self.backoff.last_error(&self.service).is_some()
+    }
+
     fn locate(&self, error: Error) -> Error {
         error
     }

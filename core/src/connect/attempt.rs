@@ -127,6 +127,23 @@ impl<T: Send + 'static> Attempts<T> {
         }
     }
 
+    /// As [`shared`](Self::shared), and does not wait for the attempt: `None` if there is no
+    /// connection yet.
+    ///
+    /// # Errors
+    /// `Unavailable` outside a runtime.
+    pub fn begun<F>(&self, find: impl Fn(Id) -> Option<T>, connect: impl Fn(Id) -> F) -> Result<Option<T>>
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let runtime = current_runtime()?;
+        let open = find(runtime);
+        if open.is_none() {
+            self.join(runtime, connect);
+        }
+        Ok(open)
+    }
+
     /// Returns what the attempt of a runtime will make, and whether another caller has begun it.
     fn join<F>(&self, runtime: Id, connect: impl Fn(Id) -> F) -> (Outcome<T>, bool)
     where
