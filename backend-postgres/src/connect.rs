@@ -43,10 +43,10 @@ impl PostgresBuilder {
     /// `InvalidArgument` for an option out of range or a database that does not exist;
     /// `Unavailable` or `Unauthorized` if no server can be asked; `UnsafeStore` if the server, or
     /// each of several hosts, is a standby, read-only or not `UTF8`, if sessions are not `read
-    /// committed`, if another role can change the schema's functions, or in session mode if there is a
-    /// pooler before the server; `Unsupported` for a
-    /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and
-    /// `migrate` is off, or if the namespace has another mutex mode or layout ([C22]).
+    /// committed`, if another role can change the schema's functions, or in session mode if there
+    /// is a pooler before the server; `Unsupported` for a Postgres before 14; `ConfigMismatch` if
+    /// the schema is newer, if it is missing or older and `migrate` is off, or if the namespace has
+    /// another mutex mode or layout ([C22]).
     ///
     /// # Time limit
     /// It waits for two logins, for the time limit of [a request](Self::request_timeout) for each

@@ -179,8 +179,8 @@ impl Schema {
     /// Checks the name of a schema.
     ///
     /// # Errors
-    /// `InvalidArgument` unless the name is 1 to 63 of `a-z 0-9 _`, beginning with a letter, and not
-    /// `public`.
+    /// `InvalidArgument` unless the name is 1 to 63 of `a-z 0-9 _`, beginning with a letter, and
+    /// not `public`.
     pub(crate) fn new(name: &str) -> Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         let begins = name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);

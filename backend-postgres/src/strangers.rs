@@ -13,11 +13,7 @@ use crate::schema::{Schema, literal};
 /// # Errors
 /// `UnsafeStore` naming the role and its right, with the cure; or the reason why the server could
 /// not be asked.
-pub(crate) async fn check(
-    connection: &mut PgConnection,
-    schema: &Schema,
-    owner: Option<&str>,
-) -> Result<()> {
+pub(crate) async fn check(connection: &mut PgConnection, schema: &Schema, owner: Option<&str>) -> Result<()> {
     let values = [("{schema}", literal(schema.name())), ("{owner}", literal(owner.unwrap_or_default()))];
     let values = values.each_ref().map(|(name, value)| (*name, value.as_str()));
     let statement = schema.filled(include_str!("sql/strangers.sql"), &values);

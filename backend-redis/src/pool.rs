@@ -95,17 +95,16 @@ impl Connections {
         all.iter().filter(|((sort, _), connection)| *sort == self.sort && connection.is_running()).count()
     }
 
-    /// Returns the connection of the current runtime, which an attempt makes if there is none; while
-    /// none can be made, any that is there (C28).
+    /// Returns the connection of the current runtime, which an attempt makes if there is none;
+    /// while none can be made, any that is there (C28).
     async fn connection(&self, connector: &Arc<dyn Connect>) -> Result<Connection> {
         let find = |runtime| self.open.find(Some((self.sort, runtime)));
         let connect = |runtime| {
-            let (connector, open, of) =
-                (Arc::clone(connector), Arc::clone(&self.open), (self.sort, runtime));
+            let (connector, open, of) = (Arc::clone(connector), Arc::clone(&self.open), (self.sort, runtime));
             async move { open.connect(&*connector, of).await }
         };
-        // A server that has as many as it takes need not say so: it may have closed the new one before
-        // that was read.
+        // A server that has as many as it takes need not say so: it may have closed the new one
+        // before that was read.
         if connector.is_refused()
             && let Some(other) = self.open.find(None)
         {
@@ -239,8 +238,8 @@ impl Pool {
         error
     }
 
-    /// Returns a connection that leads to the server: one that was idle is asked first, and replaced
-    /// if it does not answer (C28).
+    /// Returns a connection that leads to the server: one that was idle is asked first, and
+    /// replaced if it does not answer (C28).
     ///
     /// # Errors
     /// If there is none by `end`. Nothing was sent.

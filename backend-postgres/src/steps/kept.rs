@@ -36,8 +36,8 @@ impl KeptNames {
         objects.iter().copied().filter(|object| names.contains_key(*object)).collect()
     }
 
-    /// Returns whether a transaction that was seen to keep a row of this name still does; `marks` are
-    /// those of the ones that have rows of it locked now. Otherwise forgets the name.
+    /// Returns whether a transaction that was seen to keep a row of this name still does; `marks`
+    /// are those of the ones that have rows of it locked now. Otherwise forgets the name.
     pub(super) fn still_is(&self, object: &Object, marks: Option<&Marks>) -> bool {
         let mut names = self.names();
         let before = names.get(object);

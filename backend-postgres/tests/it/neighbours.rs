@@ -9,6 +9,7 @@
 use stanchion_conformance::steps::StepCalls;
 use std::collections::HashMap;
 use std::slice;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
@@ -192,8 +193,9 @@ async fn c27_a_row_that_is_known_to_be_locked_holds_up_no_further_batch() {
     }
 }
 
-/// Requests of ours that wait for a row one after the other have the row of its name locked, each for
-/// a moment: who keeps the row is seen behind them all the same, and a batch goes on without its name.
+/// Requests of ours that wait for a row one after the other have the row of its name locked, each
+/// for a moment: who keeps the row is seen behind them all the same, and a batch goes on without
+/// its name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_who_keeps_a_row_is_seen_behind_requests_that_wait_for_it() {
     let server = server();
@@ -208,7 +210,7 @@ async fn c27_who_keeps_a_row_is_seen_behind_requests_that_wait_for_it() {
     execute(&mut neighbour, "BEGIN; SELECT FROM stanchion.holds FOR UPDATE").await;
     let mut alone = Vec::new();
     for _ in 0..4 {
-        let (steps, mine) = (steps.clone(), mine.clone());
+        let (steps, mine) = (Arc::clone(&steps), mine.clone());
         alone.push(spawn(async move {
             loop {
                 steps.acquire(slice::from_ref(&mine)).await;

@@ -219,14 +219,26 @@ async fn c30_nobody_else_can_have_code_run_by_the_library() {
     is_refused(&urls[0], true, "app").await;
     drop(lease(&urls[0]).schema_owner("app").connect().await.unwrap());
     for (give, take, what) in [
-        ("GRANT CREATE ON SCHEMA stanchion TO stranger", "REVOKE ALL ON SCHEMA stanchion FROM stranger", "create"),
-        ("GRANT CREATE ON SCHEMA stanchion TO PUBLIC", "REVOKE ALL ON SCHEMA stanchion FROM PUBLIC", "everybody"),
+        (
+            "GRANT CREATE ON SCHEMA stanchion TO stranger",
+            "REVOKE ALL ON SCHEMA stanchion FROM stranger",
+            "create",
+        ),
+        (
+            "GRANT CREATE ON SCHEMA stanchion TO PUBLIC",
+            "REVOKE ALL ON SCHEMA stanchion FROM PUBLIC",
+            "everybody",
+        ),
         (
             "ALTER FUNCTION stanchion.now() OWNER TO stranger",
             "ALTER FUNCTION stanchion.now() OWNER TO app",
             "function now",
         ),
-        ("ALTER TABLE stanchion.holds OWNER TO stranger", "ALTER TABLE stanchion.holds OWNER TO app", "relation holds"),
+        (
+            "ALTER TABLE stanchion.holds OWNER TO stranger",
+            "ALTER TABLE stanchion.holds OWNER TO app",
+            "relation holds",
+        ),
         (
             "GRANT TRIGGER ON stanchion.objects TO stranger",
             "REVOKE ALL ON stanchion.objects FROM stranger",

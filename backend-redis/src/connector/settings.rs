@@ -106,8 +106,7 @@ mod tests {
         for name in ["", "two words", "line\nbreak", &"n".repeat(65)] {
             assert!(named(name).check().is_err(), "{name:?}");
         }
-        let probing =
-            |keepalive| ConnectorSettings { keepalive, ..ConnectorSettings::default() };
+        let probing = |keepalive| ConnectorSettings { keepalive, ..ConnectorSettings::default() };
         assert!(probing(SECOND).check().is_ok() && probing(Duration::ZERO).check().is_ok());
         assert!(
             probing(Duration::from_millis(999)).check().is_err() && probing(Duration::MAX).check().is_err()

@@ -367,13 +367,14 @@ async fn c28_while_no_more_connections_can_be_had_all_go_over_one() {
     let mut runs = JoinSet::new();
     for (most, parameters) in [(1, ""), (2, ""), (3, ""), (1, "?protocol=resp2")] {
         runs.spawn(async move {
-            let server = RedisServer::start(RedisOptions::default().config(format!("maxclients {most}"))).unwrap();
+            let server =
+                RedisServer::start(RedisOptions::default().config(format!("maxclients {most}"))).unwrap();
             let store = RedisStore::connect(&format!("{}{parameters}", server.url())).await.unwrap();
             let mutex = store.mutex("m", MutexOptions::default().ttl(TTL)).unwrap();
             let guard = mutex.lock().await.unwrap();
-            let waiting = mutex.clone();
+            let waiting = Arc::clone(&mutex);
             let waiting = tokio::spawn(async move { waiting.lock().await.unwrap().release().await.unwrap() });
-            let elsewhere = mutex.clone();
+            let elsewhere = Arc::clone(&mutex);
             let elsewhere = move || on_another_runtime(move |lone| lone.drive(elsewhere.try_lock()));
             assert!(tokio::task::spawn_blocking(elsewhere).await.unwrap().unwrap().is_none());
             sleep(TTL * 5).await;

@@ -218,7 +218,8 @@ impl DeploymentFixture {
 
     async fn admin(&self) -> PgConnection {
         let mut admin = PgConnection::connect(&self.deployment.admin).await.expect("a connection");
-        let isolation = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, NOT DEFERRABLE";
+        let isolation =
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, NOT DEFERRABLE";
         sqlx::raw_sql(isolation).execute(&mut admin).await.expect("an isolation level");
         admin
     }
