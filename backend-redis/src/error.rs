@@ -181,7 +181,9 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
         return refused(ErrorKind::Unauthorized, "the server refused the credentials");
     }
     // A right that a script lacks is reported without a code of its own.
+    // And so is the one to a database, which the client library asks for.
     if code == "NOPERM"
+        || says(error, "no permissions to run")
         || says(error, "The user executing the script can't")
         || says(error, "ACL failure in script")
     {
@@ -192,7 +194,10 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
         return Some((ErrorKind::Unavailable, format!("the server refuses requests for now: {refusal}")));
     }
     if says(error, "unknown command") {
-        return refused(ErrorKind::Unsupported, "the server lacks a command");
+        // The rest of its text repeats the arguments.
+        let named = error.detail().and_then(|text| text.split(['\'', '`']).nth(1)).unwrap_or_default();
+        let name: String = named.chars().take(MAX_TEXT).collect();
+        return Some((ErrorKind::Unsupported, format!("the server lacks the command '{name}'")));
     }
     None
 }
@@ -290,6 +295,18 @@ mod tests {
         {
             let error = naming(unnamed(), missing, ["SET", "ZADD"]);
             assert!(error.kind() == ErrorKind::Unauthorized && error.to_string().ends_with(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn c21_a_command_that_the_server_lacks_is_named_and_its_arguments_are_not() {
+        for line in [
+            "ERR unknown command 'SCAN', with args beginning with: 's3cret' ",
+            "ERR unknown command `SCAN`, with args beginning with: `s3cret`, ",
+        ] {
+            let error = of_request(answer(line));
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+            assert!(error.to_string().ends_with("lacks the command 'SCAN'"), "{error}");
         }
     }
 

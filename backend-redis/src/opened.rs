@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::clock::now;
 use stanchion_core::engine::{Background, Begun};
 use stanchion_core::spi::{ProcessId, Steps, WakeSource};
 use stanchion_core::{Capabilities, MutexMode, Result};
@@ -14,6 +13,7 @@ use crate::connection::ConnectionCheck;
 use crate::connector::ConnectorSettings;
 use crate::durability::Durability;
 use crate::keys::Keyspace;
+use crate::pool::Pool;
 use crate::script::Scripts;
 use crate::steps::{Busy, Context, RedisSteps};
 use crate::store_pools::{Routes, StorePools};
@@ -52,6 +52,11 @@ impl Opened {
         self.pools.open_connections()
     }
 
+    /// Returns the pool of the engine's requests, if all names are on one server.
+    pub(crate) fn engine_pool(&self) -> Option<Arc<Pool>> {
+        self.pools.engine_pool()
+    }
+
     /// Connects and checks the servers. Returns the steps of the builder's namespace, too.
     ///
     /// # Errors
@@ -74,10 +79,6 @@ impl Opened {
         let checked = check::servers(callers, &keyspace, demands, limit).await;
         let survives_restart = checked.map_err(|error| callers.locate(error))?.survives_restart;
         expected.begin(&keyspace);
-        if own.has_all_stripes() {
-            // Now, or it may not be had when a lease has to be renewed (C28).
-            own.send(0, &redis::cmd("PING").into(), now() + limit).await?;
-        }
         if pools.wakes() && is_users {
             check::same(callers, own, &keyspace, process).await?;
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use stanchion_core::clock::now;
 use stanchion_core::connect::NetworkOptions;
 use stanchion_core::engine::{Engine, Namespaces};
 use stanchion_core::runtime::EngineThread;
@@ -116,8 +117,15 @@ impl RedisBuilder {
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
         let NetworkOptions { namespace, drain, slow_wait, wrap, .. } = self.options.clone();
+        let limit = self.options.request_timeout.max(self.time_to_connect());
         let thread = EngineThread::start().map_err(context)?;
         let (opened, steps) = thread.on(Box::pin(Opened::connect(self))).await.map_err(context)?;
+        if let Some(pool) = opened.engine_pool() {
+            // Now: it may not be had any more when a lease has to be renewed (C28).
+            let connecting =
+                async move { pool.send(&redis::cmd("PING").into(), false, now() + limit).await.map(drop) };
+            thread.of_engine(connecting).await.and_then(|connected| connected).map_err(context)?;
+        }
         let begun = opened.begun(steps);
         let (opened, namespaces) =
             (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, slow_wait, wrap)));

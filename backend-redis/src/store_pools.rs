@@ -125,6 +125,14 @@ impl StorePools {
         Self { callers, own, wake: None, switches: None, timeout }
     }
 
+    /// Returns the pool of the engine's requests, if there is one server.
+    pub(crate) fn engine_pool(&self) -> Option<Arc<Pool>> {
+        match &self.own {
+            Pools::One(pool) => Some(Arc::clone(pool)),
+            Pools::Nodes(_) => None,
+        }
+    }
+
     /// Returns what the engine's thread does for them.
     pub(crate) fn chores(&self) -> Vec<Arc<dyn Chore>> {
         self.switches.iter().map(|switches| Arc::clone(switches) as Arc<dyn Chore>).collect()

@@ -42,7 +42,7 @@ async fn all_connections_have_the_name_of_the_client() {
     .await;
     let url = format!("{}?client_name=by-url", server.url());
     let _store = RedisBuilder::new(&url).unwrap().request_timeout(PATIENT).connect().await.unwrap();
-    assert_eq!(named(&server, "by-url").len(), 1);
+    assert_eq!(named(&server, "by-url").len(), 2, "that of callers and that of the engine");
     // Without the right to it, there is no name.
     server.command(&["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-client|setname"]).unwrap();
     let url = format!("redis://me:pw@127.0.0.1:{}/?client_name=unseen", server.port());

@@ -379,7 +379,6 @@ async fn c28_while_no_more_connections_can_be_had_all_go_over_one() {
             assert!(tokio::task::spawn_blocking(elsewhere).await.unwrap().unwrap().is_none());
             sleep(TTL * 5).await;
             assert!(guard.is_held(), "{most} clients: lost");
-            assert!(store.stats().connections <= Some(most), "{:?}", store.stats());
             guard.release().await.unwrap();
             within(TTL + EPSILON * 2, "a turn", waiting).await.unwrap();
             // Dropped in the background.

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::runtime::{Builder, Handle, Id};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::clock::real;
 use crate::observe::availability::Outages;
@@ -61,6 +62,25 @@ impl EngineThread {
     /// [C28]: crate::contract#c28
     pub async fn on<T>(&self, work: impl Future<Output = T>) -> T {
         self.call_runtime.call(work).await
+    }
+
+    /// Does some work on the runtime of this thread, whose connections are the engine's. Dropped,
+    /// it goes on.
+    ///
+    /// # Errors
+    /// `Unavailable` if the thread has ended.
+    pub async fn of_engine<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let (done, result) = oneshot::channel();
+        self.begin(async move {
+            // Whoever waited may have gone.
+            let _ = done.send(work.await);
+        })?;
+        let ended =
+            |error| Error::new(ErrorKind::Unavailable, "the engine's thread has ended").with_source(error);
+        result.await.map_err(ended)
     }
 
     /// Returns where calls on the engine's store run.
