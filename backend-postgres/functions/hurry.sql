@@ -9,6 +9,9 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     left_over CONSTANT interval := p_patience::interval - (clock_timestamp() - statement_timestamp());
 BEGIN
-    PERFORM set_config('lock_timeout', ceil(extract(epoch FROM greatest(left_over, '10 ms')) * 1000)::text || 'ms', true);
+    -- A step of ours has a row for some milliseconds; after many such waits there is no time for
+    -- them.
+    PERFORM set_config('lock_timeout', ceil(1000 * extract(epoch FROM CASE
+        WHEN left_over > - p_patience::interval THEN greatest(left_over, '10 ms') ELSE '1 ms' END))::text || 'ms', true);
 END
 $$;

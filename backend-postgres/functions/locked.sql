@@ -37,14 +37,14 @@ BEGIN
             PERFORM FROM stanchion.limiters x WHERE x.namespace = p_namespace AND x.name = p_names[i]
             FOR UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
-                SELECT ARRAY[x.xmax::text] INTO marks FROM stanchion.limiters x
+                SELECT array_remove(ARRAY[x.xmax::text], '0') INTO marks FROM stanchion.limiters x
                 WHERE x.namespace = p_namespace AND x.name = p_names[i];
             END IF;
         ELSIF p_kinds[i] = 'b' THEN
             PERFORM FROM stanchion.bloom_filters x WHERE x.namespace = p_namespace AND x.name = p_names[i]
             FOR UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
-                SELECT ARRAY[x.xmax::text] INTO marks FROM stanchion.bloom_filters x
+                SELECT array_remove(ARRAY[x.xmax::text], '0') INTO marks FROM stanchion.bloom_filters x
                 WHERE x.namespace = p_namespace AND x.name = p_names[i];
             END IF;
         ELSE
@@ -52,7 +52,7 @@ BEGIN
             WHERE x.namespace = p_namespace AND x.kind = p_kinds[i]::"char" AND x.name = p_names[i]
             FOR UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
-                SELECT x.id, ARRAY[x.xmax::text] INTO id, marks FROM stanchion.objects x
+                SELECT x.id, array_remove(ARRAY[x.xmax::text], '0') INTO id, marks FROM stanchion.objects x
                 WHERE x.namespace = p_namespace AND x.kind = p_kinds[i]::"char" AND x.name = p_names[i];
             END IF;
             -- Ordered so that no other index serves.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use stanchion_core::clock::timeout;
+use sqlx::PgConnection;
+use stanchion_core::clock::{sleep, timeout};
 use stanchion_core::connect::NetworkOptions;
 use stanchion_core::engine::Namespaces;
 use stanchion_core::runtime::EngineThread;
 use stanchion_core::spi::Steps;
-use stanchion_core::{Capabilities, Error, ErrorKind, Result};
+use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result};
 use tokio::runtime::Id;
 
 use crate::check;
@@ -21,6 +23,9 @@ use crate::schema::Schema;
 use crate::session_settings::{Route, SessionSettings};
 use crate::store::PostgresStore;
 use crate::wake::PostgresWake;
+
+/// Pause between two attempts to take the place of a connection that has ended.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The steps of one process without an engine. The server was checked and is connected.
 #[derive(Clone, Debug)]
@@ -49,9 +54,10 @@ impl PostgresBuilder {
     /// another mutex mode or layout ([C22]).
     ///
     /// # Time limit
-    /// It waits for two logins, for the time limit of [a request](Self::request_timeout) for each
-    /// host, and then for the schema and the namespace, for that of a request each. Where it makes
-    /// the schema, or waits for another process that does, that may take 60 s more.
+    /// It waits for two or three logins, for the time limit of [a request](Self::request_timeout)
+    /// for each host, and then for the schema, for its owner and for the namespace, for that of a
+    /// request each. Where it makes the schema, or waits for another process that does, that may
+    /// take 60 s more.
     ///
     /// # Cancel safety
     /// A dropped call closes its connections. It has made the whole schema or nothing of it.
@@ -95,9 +101,10 @@ impl PostgresBuilder {
         let connector = self.connector.with(SessionSettings::new(request_timeout));
         let connect_timeout = connector.timeout_of_all(request_timeout);
         let is_in = AtomicBool::new(false);
-        let mut server = timeout(connect_timeout, check_server(connector, &checked.schema, &is_in))
-            .await
-            .map_err(|_| unanswered(is_in.load(Ordering::Relaxed)))??;
+        let mut server =
+            timeout(connect_timeout, check_server(connector, &checked.schema, self.mutex, &is_in))
+                .await
+                .map_err(|_| unanswered(is_in.load(Ordering::Relaxed)))??;
         let route = server.connector.settings.route;
         check::mode(self.mutex, route)?;
         if let Some(connection) = server.connections.first_mut() {
@@ -125,12 +132,25 @@ fn unanswered(is_in: bool) -> Error {
 ///
 /// # Errors
 /// `UnsafeStore`, `Unsupported`, or the reason why the server could not be asked.
-async fn check_server(connector: Connector, schema: &Schema, is_in: &AtomicBool) -> Result<CheckedServer> {
+async fn check_server(
+    connector: Connector,
+    schema: &Schema,
+    mode: MutexMode,
+    is_in: &AtomicBool,
+) -> Result<CheckedServer> {
     let mut settings = connector.settings;
     let mut first = match connector.connect_first().await {
         Err(error) if error::refuses_settings(&error) => {
             settings.route = Route::Pooled;
-            connector.with(settings).connect_first().await?
+            let without = connector.with(settings).connect_first().await?;
+            // A refusal for the moment says nothing of the settings.
+            match connector.connect_first().await {
+                Ok(with) => {
+                    settings.route = Route::Direct;
+                    with
+                }
+                Err(_) => without,
+            }
         }
         connected => connected?,
     };
@@ -142,20 +162,41 @@ async fn check_server(connector: Connector, schema: &Schema, is_in: &AtomicBool)
         // A pooler has dropped the settings.
         settings.route = Route::Pooled;
     }
-    let mut both = [first, connector.with(settings).connect_first().await?];
-    if settings.route == Route::Direct && check::is_pooled(&mut both, schema).await? {
-        settings.route = Route::Pooled;
-    }
+    let connections = match connector.with(settings).connect_first().await {
+        Ok(second) => {
+            let mut both = [first, second];
+            if settings.route == Route::Direct && check::is_pooled(&mut both, schema).await? {
+                settings.route = Route::Pooled;
+            }
+            let [first, second] = both;
+            if settings.raise { vec![second] } else { vec![second, first] }
+        }
+        // The server itself counts its connections, so that it is no pooler that asks for more.
+        Err(error) if mode == MutexMode::Lease && error::is_full(&error) => {
+            if settings.raise {
+                drop(first);
+                vec![connected_in_turn(&connector.with(settings)).await?]
+            } else {
+                vec![first]
+            }
+        }
+        Err(error) => return Err(error),
+    };
     if settings.route == Route::Direct {
         facts.log_encryption(&connector.options(), &connector.address());
     }
-    let [first, second] = both;
-    let mut connections = vec![second];
-    if !settings.raise {
-        connections.push(first);
-    }
     let survives_restart = facts.fsync == "on";
     Ok(CheckedServer { connector: connector.with(settings), survives_restart, connections })
+}
+
+/// Connects as soon as the server has seen that another connection has ended.
+async fn connected_in_turn(connector: &Connector) -> Result<PgConnection> {
+    loop {
+        match connector.connect_first().await {
+            Err(error) if error::is_full(&error) => sleep(PAUSE).await,
+            connected => return connected,
+        }
+    }
 }
 
 fn context(error: Error) -> Error {

@@ -24,8 +24,7 @@
 //!
 //! A failure to connect is `Unavailable`, with its cause and the address. A connection that broke,
 //! or an answer that did not arrive in time, is `Unknown`. Through a pooler each request is a
-//! transaction of several messages, and only its commit can be `Unknown`. A pool that the user
-//! closed is `Closed`.
+//! transaction of several messages, and only its commit can be `Unknown`.
 
 use std::error::Error as StdError;
 use std::{io, iter};
@@ -50,6 +49,11 @@ const NO_RIGHT: &str = "42501";
 const LOCKED: &str = "55P03";
 /// The code of our functions for a name at which more has ended than one step removes.
 const UNTIDY: &str = "STM01";
+
+/// The server's codes for a table, a column, another object or a function that is there already.
+const ALREADY_THERE: [&str; 4] = ["42P07", "42701", "42710", "42723"];
+/// What PgBouncer says of a transaction in its statement mode, which it does not begin.
+const OF_STATEMENTS: &str = "statement pooling mode";
 
 fn of_server(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
@@ -83,6 +87,13 @@ pub(crate) fn is_locked(error: &Error) -> bool {
 /// Nothing of it was executed.
 pub(crate) fn is_untidy(error: &Error) -> bool {
     has_code(error, UNTIDY)
+}
+
+/// Returns whether a server has as many connections as it, the role or the database may have. The
+/// client library's listener tries again by itself, and says in the end that it got none.
+pub(crate) fn is_full(error: &Error) -> bool {
+    let is_late = |error: &sqlx::Error| matches!(error, sqlx::Error::PoolTimedOut);
+    of_chain(error).any(is_late) || refusals(error).any(|refusal| refusal.code() == "53300")
 }
 
 /// Returns whether the server is there, and refused or gave up a statement.
@@ -121,6 +132,10 @@ pub(crate) fn of_request(error: sqlx::Error) -> Error {
 fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {
     let (code, message) = (error.code(), message(error));
     let certain = error.severity() == PgSeverity::Error || ["57P05", "25P03"].contains(&code);
+    if error.message().contains(OF_STATEMENTS) {
+        let detail = "the pooler before the server is in statement mode, which has no transactions: use pool_mode=transaction";
+        return (ErrorKind::Unsupported, detail.to_owned());
+    }
     match code {
         NO_RIGHT => (ErrorKind::Unauthorized, format!("the role lacks a right: {message}; {GRANT_RIGHT}")),
         "3F000" | "42P01" | "42883" | "42703" | "42704" => (
@@ -198,21 +213,34 @@ fn of_client(error: &sqlx::Error, address: &str) -> Error {
     }
 }
 
+/// Returns the server's refusals that led to an error. That of several hosts has another one
+/// between it and the client library's.
+fn refusals(error: &Error) -> impl Iterator<Item = &PgDatabaseError> {
+    of_chain(error).filter_map(of_server)
+}
+
+/// Returns the client library's errors that led to an error.
+fn of_chain(error: &Error) -> impl Iterator<Item = &sqlx::Error> {
+    let sources = iter::successors(StdError::source(error), |&source| source.source());
+    sources.filter_map(|source| source.downcast_ref::<sqlx::Error>())
+}
+
 /// Returns whether the server may have refused start-up parameters, as poolers and proxies do, each
 /// with an error of its own. A refusal for lack of rights, of the database or of room is none.
 pub(crate) fn refuses_settings(error: &Error) -> bool {
-    // The error of several hosts has another one between it and the client library's.
-    let sources = iter::successors(StdError::source(error), |&source| source.source());
-    let mut refusals =
-        sources.filter_map(|source| source.downcast_ref::<sqlx::Error>()).filter_map(of_server);
     let is_other = |code: &str| ["28", "53", "57"].iter().any(|class| code.starts_with(class));
-    refusals.any(|error| !is_other(error.code()) && !["3D000", NO_RIGHT].contains(&error.code()))
+    refusals(error).any(|error| !is_other(error.code()) && !["3D000", NO_RIGHT].contains(&error.code()))
 }
 
 /// Converts an error of the migration, which is one transaction.
 pub(crate) fn of_migration(error: MigrateError) -> Error {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            if code(&error).is_some_and(|code| ALREADY_THERE.contains(&code)) {
+                let detail = "the schema has what its table of migrations does not know of: restore its rows, or use another \
+                              schema";
+                return Error::new(ErrorKind::ConfigMismatch, detail).with_source(error);
+            }
             let Some(refusal) = of_server(&error).filter(|error| error.code() == NO_RIGHT) else {
                 return certain(of_request(error));
             };

@@ -9,7 +9,7 @@ use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{sleep, timeout};
 use stanchion_core::{Error, ErrorKind, Result};
 
-use self::state::{State, described, look, of_somebody_else, tables};
+use self::state::{State, described, emptied, look, of_somebody_else, tables};
 use crate::error;
 use crate::schema::{OLDEST_LIBRARY, Schema, hexadecimal};
 use crate::session_settings::{Route, SessionSettings};
@@ -45,8 +45,10 @@ pub(crate) async fn prepare(
     rules: &Rules,
 ) -> Result<()> {
     let time = settings.request_timeout;
+    let found = look_within(time, connection, schema).await?;
+    // Afterwards: who made it meanwhile is seen.
     timeout(time, strangers::check(connection, schema, rules.owner.as_deref())).await.map_err(silent)??;
-    let state = match look_within(time, connection, schema).await? {
+    let state = match found {
         State::Current => return Ok(()),
         state => described(&state, schema),
     };
@@ -98,8 +100,9 @@ async fn run(connection: &mut PgConnection, schema: &Schema, route: Route, rules
     strangers::check(&mut transaction, schema, rules.owner.as_deref()).await?;
     // Another process may have migrated while this one waited, even a later version.
     let state = match tables(&mut transaction, schema).await? {
-        [_, true] => look(&mut transaction, schema).await?,
+        [true, true] => look(&mut transaction, schema).await?,
         [true, false] => return Err(of_somebody_else(schema)),
+        [false, true] => return Err(emptied(schema)),
         [false, false] => State::Missing,
     };
     if state != State::Current {
@@ -125,6 +128,8 @@ async fn run(connection: &mut PgConnection, schema: &Schema, route: Route, rules
         let library = raw_sql(library_row(schema)).execute(&mut *transaction).await;
         library.map_err(|error| error::of_migration(error.into()))?;
     }
+    // It may have been made in a schema of somebody else, or by default with rights of others.
+    strangers::check(&mut transaction, schema, rules.owner.as_deref()).await?;
     if route == Route::Pooled {
         // The client library prepared statements by name in a session that other clients will use.
         transaction.clear_cached_statements().await.map_err(failed)?;

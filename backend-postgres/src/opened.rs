@@ -88,12 +88,14 @@ impl Opened {
         capabilities.wake_ups = is_direct;
         capabilities.detach = builder.mutex == MutexMode::Lease;
         capabilities.survives_restart = Some(builder.mutex == MutexMode::Lease && survives_restart);
+        let callers = callers(builder, (&connector, engine), &schema, connections);
+        let own = pool(&connector, ENGINE_CONNECTIONS, &schema).beside(&callers);
         Self {
             retention,
             mutex: builder.mutex,
             session_ttl,
-            callers: callers(builder, (&connector, engine), &schema, connections),
-            own: Arc::new(pool(&connector, ENGINE_CONNECTIONS, &schema)),
+            callers,
+            own: Arc::new(own),
             listener: Listener::new(is_direct.then(|| connector.clone())),
             expected: Arc::new(Expected::new(&schema, builder.mutex)),
             counts: Mutex::default(),

@@ -2,17 +2,19 @@
 //! their state is unknown.
 
 mod failed;
+mod registry;
 mod runtime_connections;
+mod under_way;
 
 use std::fmt;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
-use stanchion_core::clock::{Instant, now, timeout, timeout_at};
+use stanchion_core::clock::{Instant, now, sleep, timeout, timeout_at};
 use stanchion_core::connect::{MAX_UNCHECKED_IDLE, current_runtime};
 use stanchion_core::runtime::{Stay, moved};
 use stanchion_core::{Error, ErrorKind, Result};
@@ -20,11 +22,16 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
 
 use self::failed::Failed;
+use self::registry::{CountedConnection, Registry, Sort};
 use self::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
+use self::under_way::UnderWay;
 use crate::connector::Connector;
 use crate::error;
 use crate::schema::Statement;
 use crate::user_connection::UserConnection;
+
+/// How long a request waits at most, without a word, for a connection that others have.
+const BORROW_PAUSE: Duration = Duration::from_millis(10);
 
 /// Connections to one database, each for one request at a time.
 ///
@@ -44,32 +51,8 @@ pub(crate) struct Pool {
     /// Whether connections keep prepared statements. If they do, each statement is prepared once
     /// for each connection.
     keeps_statements: AtomicBool,
-    runtimes: Mutex<Vec<(Id, Arc<RuntimeConnections>)>>,
-}
-
-/// A connection with a request under way. If the caller's future is dropped, a connection of the
-/// pool's own is kept. The rest of the answer is read before its next use: the server ends the
-/// statement within its own timeout.
-struct UnderWay<'a> {
-    open: Option<OpenConnection>,
-    pool: &'a Pool,
-    local: &'a RuntimeConnections,
-}
-
-impl UnderWay<'_> {
-    fn end(mut self) -> Option<OpenConnection> {
-        self.open.take()
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        // A transaction that was begun and not ended is closed with its connection: the server
-        // rolls it back.
-        if let (Some(OpenConnection::Own(connection)), None) = (self.open.take(), &self.pool.begin) {
-            self.local.keep(Idle { connection, since: None });
-        }
-    }
+    sort: Sort,
+    registry: Arc<Registry>,
 }
 
 /// A request that runs by itself. Dropped, it ends.
@@ -97,7 +80,8 @@ impl Pool {
             begin: None,
             engine: None,
             keeps_statements: AtomicBool::new(true),
-            runtimes: Mutex::default(),
+            sort: Sort::Callers,
+            registry: Arc::default(),
         }
     }
 
@@ -128,6 +112,15 @@ impl Pool {
         self.engine.is_some() && self.engine == Handle::try_current().ok().map(|current| current.id())
     }
 
+    /// Makes it the pool of the engine's requests beside that of callers. While the server lets no
+    /// more connections in, each uses those of the other.
+    #[must_use]
+    pub(crate) fn beside(mut self, callers: &Self) -> Self {
+        self.sort = Sort::Engine;
+        self.registry = Arc::clone(&callers.registry);
+        self
+    }
+
     /// Names the runtime on which the requests of many runtimes share a few connections.
     #[must_use]
     pub(crate) fn shared_on(mut self, engine: Option<Id>) -> Self {
@@ -137,8 +130,8 @@ impl Pool {
 
     /// Returns the number of open connections; one in use is open, or is being made.
     pub(crate) fn open_connections(&self) -> usize {
-        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        runtimes.iter().map(|(_, local)| local.open()).sum()
+        let runtimes = self.registry.runtimes();
+        runtimes.iter().filter(|((sort, _), _)| *sort == self.sort).map(|(_, local)| local.open()).sum()
     }
 
     /// Returns the timeout of a request.
@@ -149,7 +142,8 @@ impl Pool {
     /// Takes over idle connections that this runtime made.
     pub(crate) fn take_over(&self, connections: impl IntoIterator<Item = PgConnection>) {
         if let (None, Ok(local)) = (&self.user_pool, self.local()) {
-            connections.into_iter().for_each(|connection| local.put_back(OpenConnection::Own(connection)));
+            let own = |connection| OpenConnection::Own(self.registry.counted(connection));
+            connections.into_iter().for_each(|connection| local.put_back(own(connection)));
         }
     }
 
@@ -291,34 +285,23 @@ impl Pool {
 
     async fn open(&self, local: &RuntimeConnections) -> Result<OpenConnection> {
         if let Some(pool) = self.user_pool() {
-            return Ok(OpenConnection::User(UserConnection::acquire(pool).await?));
+            match UserConnection::acquire(pool).await {
+                // The program ends, and has closed its pool before it gave back what it holds.
+                Err(error) if error.kind() == ErrorKind::Closed => {}
+                acquired => return acquired.map(OpenConnection::User),
+            }
         }
         local.take_made();
         let idle = local.idle().pop();
-        if let Some(Idle { connection, since }) = idle {
-            if since.is_some_and(|since| now() - since < MAX_UNCHECKED_IDLE) {
-                return Ok(OpenConnection::Own(connection));
-            }
-            // Kept if the caller goes away during the ping.
-            let mut asked = UnderWay { open: Some(OpenConnection::Own(connection)), pool: self, local };
-            let pinged = match &mut asked.open {
-                Some(OpenConnection::Own(connection)) => {
-                    timeout(self.request_timeout / 4, self.connector.ask(connection)).await
-                }
-                _ => Ok(Ok(None)),
-            };
-            if let (Ok(Ok(None)), Some(open)) = (pinged, asked.end()) {
-                return Ok(open);
-            }
-            // A broken connection: the others are likely broken, too. After a caller went away it
-            // may only be a slow statement.
-            if since.is_some() {
-                local.idle().clear();
-            }
+        if let Some(idle) = idle
+            && let Some(open) = self.checked(idle, local).await
+        {
+            return Ok(open);
         }
         let connect = || {
-            let connector = self.connector.clone();
-            async move { Ok(connector.attempt().await?.map(|connection| (connection, now()))) }
+            let (connector, alive) = (self.connector.clone(), self.registry.counter());
+            let made = move |connection| (CountedConnection::new(connection, &alive), now());
+            async move { Ok(connector.attempt().await?.map(made)) }
         };
         loop {
             match local.attempts.own(connect).await {
@@ -326,21 +309,64 @@ impl Pool {
                 (Ok(None), _) => {}
                 // The attempt began earlier: its error may not apply any more.
                 (Err(_), true) => self.connector.due().await,
+                (Err(error), false) if error::is_full(&error) => {
+                    return self.borrow(local).await.ok_or(error);
+                }
                 (Err(error), false) => return Err(error),
             }
         }
     }
 
+    /// Returns an idle connection if it can be used: it is asked first if it was idle for long, or
+    /// if an answer is still to be read.
+    async fn checked(
+        &self,
+        Idle { connection, since }: Idle,
+        local: &RuntimeConnections,
+    ) -> Option<OpenConnection> {
+        if since.is_some_and(|since| now() - since < MAX_UNCHECKED_IDLE) {
+            return Some(OpenConnection::Own(connection));
+        }
+        // Kept if the caller goes away during the ping.
+        let mut asked = UnderWay { open: Some(OpenConnection::Own(connection)), pool: self, local };
+        let pinged = match &mut asked.open {
+            Some(OpenConnection::Own(connection)) => {
+                timeout(self.request_timeout / 4, self.connector.ask(&mut **connection)).await
+            }
+            _ => Ok(Ok(None)),
+        };
+        if let (Ok(Ok(None)), Some(open)) = (pinged, asked.end()) {
+            return Some(open);
+        }
+        // A broken connection: the others are likely broken, too. After a caller went away it may
+        // only be a slow statement.
+        if since.is_some() {
+            local.idle().clear();
+        }
+        None
+    }
+
+    /// Waits for a connection of other requests, or of another runtime; `None` if there is none.
+    async fn borrow(&self, local: &RuntimeConnections) -> Option<OpenConnection> {
+        while self.registry.has_any() {
+            let freed = self.registry.freed();
+            if let Some(idle) = self.registry.take_idle() {
+                if let Some(open) = self.checked(idle, local).await {
+                    return Some(open);
+                }
+                continue;
+            }
+            tokio::select! {
+                () = freed => {}
+                () = sleep(BORROW_PAUSE) => {}
+            }
+        }
+        None
+    }
+
     fn local(&self) -> Result<Arc<RuntimeConnections>> {
         let runtime = current_runtime()?;
-        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, local)) = runtimes.iter().find(|(id, _)| *id == runtime) {
-            return Ok(Arc::clone(local));
-        }
-        runtimes.retain(|(_, local)| local.is_driven() || Arc::strong_count(local) > 1);
-        let local = Arc::new(RuntimeConnections::new(self.connections));
-        runtimes.push((runtime, Arc::clone(&local)));
-        Ok(local)
+        Ok(self.registry.local(self.sort, runtime, self.connections))
     }
 }
 

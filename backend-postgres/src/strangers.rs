@@ -7,8 +7,9 @@ use stanchion_core::{Error, ErrorKind, Result};
 use crate::error;
 use crate::schema::{Schema, literal};
 
-/// Checks that nobody can change the schema but who is trusted: the session's role and those that
-/// it is a member of, the database's owner, superusers, and the role `owner`.
+/// Checks that nobody can change the schema but who is trusted: the session's role and those whose
+/// rights it has; the database's owner, the role `owner`, and who has the rights of these; and
+/// superusers. What was changed before is not seen.
 ///
 /// # Errors
 /// `UnsafeStore` naming the role and its right, with the cure; or the reason why the server could
@@ -24,8 +25,9 @@ pub(crate) async fn check(connection: &mut PgConnection, schema: &Schema, owner:
     };
     let name = schema.name();
     let detail = format!(
-        "code of {role} could run with the rights of this role, because {role} {may} (schema {name}): give it to an \
-         owner that is trusted (ALTER … OWNER TO, REVOKE), use another schema, or name that role by schema_owner"
+        "code of {role} could run with the rights of this role, because {role} {may} (schema {name}): name that role by \
+         schema_owner if it is trusted; else use another schema, or take the right away, run the SQL of \
+         `stanchion::postgres::schema_sql()` again, which replaces the functions, and drop what else it left"
     );
     Err(Error::new(ErrorKind::UnsafeStore, detail))
 }

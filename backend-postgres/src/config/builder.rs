@@ -186,7 +186,8 @@ impl PostgresBuilder {
     /// end, its connection is taken out of the pool and closed. Renewals, releases, wake-ups and
     /// the sessions of [`MutexMode::Session`] use connections of the store's own, made with the
     /// pool's connect options: they depend neither on the runtime that drives the pool nor on a
-    /// free connection in it.
+    /// free connection in it. So do callers' requests once the pool is closed, until the store is:
+    /// what they hold is released all the same.
     ///
     /// The store uses at most [`connections`](Self::connections) of the pool at once, 2 by default:
     /// a pool with that many more than the application itself needs is large enough. Requests of a
@@ -241,10 +242,13 @@ impl PostgresBuilder {
         self
     }
 
-    /// Names a role that may own the schema, or change it, beside those that are trusted anyway:
-    /// the role that connects and the roles that it is a member of, the owner of the database, and
-    /// superusers. Functions run with the rights of who calls them, so that connecting is refused
-    /// where anybody else could replace them ([C30]).
+    /// Names a role of 1 to 63 bytes that may own the schema, or change it, beside those that are
+    /// trusted anyway: the role that connects and the roles whose rights it has, the owner of the
+    /// database, and superusers. Who has the rights of the named role or of the database's owner is
+    /// trusted as well. Functions run with the rights of who calls them, so that connecting is
+    /// refused where anybody else could replace them ([C30]). This is looked at when a store
+    /// connects; what others changed before their right was taken from them is not seen, nor are
+    /// the functions of a [fence](crate::PostgresFence) in a database without a store.
     ///
     /// [C30]: stanchion_core::contract#c30
     #[must_use]
@@ -305,6 +309,10 @@ impl PostgresBuilder {
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return refused("connections is between 1 and 4");
         }
+        let is_role = |name: &String| (1..=63).contains(&name.len()) && !name.contains('\0');
+        if self.rules.owner.as_ref().is_some_and(|owner| !is_role(owner)) {
+            return refused("schema_owner is the name of a role, 1 to 63 bytes");
+        }
         if !matches!(self.mutex, MutexMode::Session | MutexMode::Lease) {
             return refused("mutexes on Postgres are kept by session or by lease");
         }
@@ -324,6 +332,9 @@ mod tests {
         assert!(ok(builder()) && ok(builder().namespace("A-z_0.9")) && ok(builder().schema("locks_2")));
         for bad in ["", "a/b", "ä", &"x".repeat(65)] {
             assert!(!ok(builder().namespace(bad)), "{bad}");
+        }
+        for bad in ["".to_owned(), "x\0".to_owned(), "x".repeat(64)] {
+            assert!(!ok(builder().schema_owner(bad)));
         }
         for bad in ["", "Locks", "public", "1a", "a-b", "a\"b", &"x".repeat(64)] {
             assert!(!ok(builder().schema(bad)), "{bad}");

@@ -67,6 +67,7 @@ pub(super) async fn look(connection: &mut PgConnection, schema: &Schema) -> Resu
         Err(error) if matches!(error::code(&error), Some("42P01" | "3F000")) => {
             match tables(connection, schema).await? {
                 [true, false] => Err(of_somebody_else(schema)),
+                [false, true] => Err(emptied(schema)),
                 // Or another process has just made them.
                 _ => Ok(State::Missing),
             }
@@ -116,7 +117,7 @@ pub(super) fn of_somebody_else(schema: &Schema) -> Error {
 
 /// The tables are there, and what they held is not: they were restored without their rows, or
 /// emptied. Which of them are those of this version is not known.
-fn emptied(schema: &Schema) -> Error {
+pub(super) fn emptied(schema: &Schema) -> Error {
     let name = schema.name();
     let detail = format!(
         "schema {name} has lost the rows of its tables: restore `{name}.migrations` and `{name}.library` from where it \

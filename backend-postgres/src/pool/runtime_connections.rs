@@ -1,13 +1,15 @@
 //! The connections of one runtime.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::connect::Attempts;
 use stanchion_core::runtime::RuntimeMark;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
+use super::registry::CountedConnection;
 use crate::user_connection::UserConnection;
 
 /// The connections of one runtime, which drives them.
@@ -17,27 +19,30 @@ pub(super) struct RuntimeConnections {
     pub(super) permits: Semaphore,
     idle: Mutex<Vec<Idle>>,
     /// Each makes a connection, and says when; none if the server did not answer.
-    pub(super) attempts: Attempts<Option<(PgConnection, Instant)>>,
+    pub(super) attempts: Attempts<Option<(CountedConnection, Instant)>>,
     runtime: RuntimeMark,
+    /// Notified of each connection that is put back.
+    freed: Arc<Notify>,
 }
 
 pub(super) struct Idle {
-    pub(super) connection: PgConnection,
+    pub(super) connection: CountedConnection,
     /// `None` after a request whose caller went away: its answer has not been read yet.
     pub(super) since: Option<Instant>,
 }
 
 /// A connection in use.
 pub(super) enum OpenConnection {
-    Own(PgConnection),
+    Own(CountedConnection),
     User(UserConnection),
 }
 
 impl RuntimeConnections {
     /// Makes at most `limit` connections of the runtime that this is called on.
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize, freed: &Arc<Notify>) -> Self {
         let (idle, attempts) = (Mutex::default(), Attempts::default());
-        Self { limit, permits: Semaphore::new(limit), idle, attempts, runtime: RuntimeMark::leave() }
+        let (permits, runtime) = (Semaphore::new(limit), RuntimeMark::leave());
+        Self { limit, permits, idle, attempts, runtime, freed: Arc::clone(freed) }
     }
 
     /// Returns whether the runtime still drives its connections.
@@ -76,6 +81,14 @@ impl RuntimeConnections {
             let at = if connection.since.is_some() { idle.len() } else { 0 };
             idle.insert(at, connection);
         }
+        drop(idle);
+        self.freed.notify_one();
+    }
+}
+
+impl fmt::Debug for RuntimeConnections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuntimeConnections").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 

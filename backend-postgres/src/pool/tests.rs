@@ -364,7 +364,8 @@ fn c4_a_pools_connection_in_doubt_is_closed_also_where_there_is_no_runtime() {
         }
         assert!(users_pool.size() <= 2);
         users_pool.close().await;
-        assert_eq!(kind(&pool, PID).await, ErrorKind::Closed);
+        // Over a connection of its own.
+        number(&pool, PID).await.unwrap();
     });
 }
 

@@ -9,6 +9,7 @@
 mod bloom;
 mod common;
 mod conformance;
+mod connecting;
 mod connection;
 mod crashes;
 mod credentials;

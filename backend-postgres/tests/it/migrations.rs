@@ -159,8 +159,14 @@ async fn c30_a_schema_whose_rows_were_removed_is_made_whole_or_refused_with_the_
         assert_eq!(refused.kind(), ErrorKind::ConfigMismatch, "{refused:?}");
         assert!(refused.to_string().contains("restore `stanchion.migrations`"), "{refused}");
     }
+    server.sql("DROP TABLE stanchion.migrations").unwrap();
+    let refused = refused(lease(&server.url())).await;
+    assert!(refused.to_string().contains("restore `stanchion.migrations`"), "{refused}");
     server.sql("DROP SCHEMA stanchion CASCADE").unwrap();
     lock().await.unwrap();
+    server.sql("DELETE FROM stanchion.migrations WHERE version = 3").unwrap();
+    let refused = crate::common::refused(lease(&server.url())).await;
+    assert_eq!(refused.kind(), ErrorKind::ConfigMismatch, "{refused:?}");
 }
 
 #[tokio::test]

@@ -218,6 +218,15 @@ async fn c30_nobody_else_can_have_code_run_by_the_library() {
     // Nor is a superuser to run the application's.
     is_refused(&urls[0], true, "app").await;
     drop(lease(&urls[0]).schema_owner("app").connect().await.unwrap());
+    let odd = "it's\nDROP SCHEMA stanchion CASCADE; --";
+    drop(lease(&urls[1]).schema_owner(odd).connect().await.unwrap());
+    // Who has the rights of the database's owner has its schemas.
+    app.sql("CREATE ROLE managers; ALTER DATABASE postgres OWNER TO managers; GRANT managers TO stranger")
+        .unwrap();
+    drop(lease(&stranger).schema("theirs").connect().await.unwrap());
+    let other = refused(lease(&urls[1]).schema("theirs").migrate(false)).await;
+    assert_eq!(other.kind(), ErrorKind::Unauthorized, "trusted, and without a right to it: {other:?}");
+    app.sql("ALTER DATABASE postgres OWNER TO postgres; DROP SCHEMA theirs CASCADE").unwrap();
     for (give, take, what) in [
         (
             "GRANT CREATE ON SCHEMA stanchion TO stranger",
@@ -243,6 +252,18 @@ async fn c30_nobody_else_can_have_code_run_by_the_library() {
             "GRANT TRIGGER ON stanchion.objects TO stranger",
             "REVOKE ALL ON stanchion.objects FROM stranger",
             "table objects",
+        ),
+        (
+            "GRANT REFERENCES (id) ON stanchion.objects TO stranger",
+            "REVOKE REFERENCES (id) ON stanchion.objects FROM stranger",
+            "table objects",
+        ),
+        (
+            "CREATE FUNCTION public.theirs() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+             ALTER FUNCTION public.theirs() OWNER TO stranger;
+             CREATE TRIGGER theirs AFTER INSERT ON stanchion.holds EXECUTE FUNCTION public.theirs()",
+            "DROP FUNCTION public.theirs() CASCADE",
+            "trigger on its table holds",
         ),
     ] {
         app.sql(give).unwrap();

@@ -1,5 +1,5 @@
-//! More mutexes in session mode than the server has room for: they are refused, and other clients
-//! can still log in.
+//! Servers with little room. More mutexes in session mode than one has room for: they are refused,
+//! and other clients can still log in. Fewer connections than a store wants: it does with those.
 
 #![allow(
     clippy::disallowed_methods,
@@ -7,11 +7,17 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
 use sqlx::{Connection, PgConnection, Row};
-use stanchion_core::{ErrorKind, MutexMode, MutexOptions};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::support::{on_another_runtime, pause, spawn, within};
+use stanchion_core::{ErrorKind, MutexMode, MutexOptions, Store};
+use stanchion_postgres::PostgresStore;
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
+use tokio::task::JoinSet;
 
 const MUTEXES: usize = 10_000;
 
@@ -42,4 +48,47 @@ async fn c21_ten_thousand_mutexes_leave_room_for_logins() {
     let again = crate::common::store(&server.url(), MutexMode::Session, Duration::from_secs(10)).await;
     let mutex = again.mutex("m9999", MutexOptions::default()).unwrap();
     assert!(mutex.try_lock().await.unwrap().is_some(), "there is room again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_with_the_connections_of_one_all_requests_are_made() {
+    const TTL: Duration = Duration::from_secs(2);
+    let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+    deployment::make_schema(&server);
+    let mut runs = JoinSet::new();
+    for (most, commit) in [(1, "on"), (2, "on"), (3, "on"), (1, "off"), (2, "off")] {
+        let role = format!("role_{most}_{commit}");
+        let mut grants = deployment::grants(&role).join("\n");
+        grants += &format!(
+            "ALTER ROLE {role} CONNECTION LIMIT {most}; ALTER ROLE {role} SET synchronous_commit = {commit}"
+        );
+        let url = server.role(&role, "pw", &grants).unwrap();
+        runs.spawn(async move {
+            let builder = PostgresStore::builder(&url).unwrap().migrate(false).namespace(&role);
+            let store = builder.connect().await.unwrap();
+            let mutex = store.mutex("m", MutexOptions::default().ttl(TTL)).unwrap();
+            let guard = mutex.lock().await.unwrap();
+            let waiting = Arc::clone(&mutex);
+            let waiting = tokio::spawn(async move { waiting.lock().await.unwrap().release().await.unwrap() });
+            let elsewhere = Arc::clone(&mutex);
+            let elsewhere = move || on_another_runtime(move |lone| lone.drive(elsewhere.try_lock()));
+            assert!(tokio::task::spawn_blocking(elsewhere).await.unwrap().unwrap().is_none());
+            pause(TTL * 5).await;
+            assert!(guard.is_held(), "{role}: lost");
+            guard.release().await.unwrap();
+            within(TTL + EPSILON * 2, "a turn", waiting).await.unwrap();
+            // Many at once, and one that is released in the background.
+            let calls =
+                (0..20).map(|number| store.mutex(&format!("m{number}"), MutexOptions::default().ttl(TTL)));
+            let calls: Vec<_> =
+                calls.map(|mutex| spawn(async move { mutex.unwrap().lock().await.unwrap() })).collect();
+            for call in calls {
+                drop(within(TTL * 2, "a grant", call.join()).await);
+            }
+            within(TTL, "it closes", store.close()).await.unwrap();
+        });
+    }
+    while let Some(ran) = runs.join_next().await {
+        ran.unwrap();
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::raw_sql;
+use stanchion_conformance::EPSILON;
 use stanchion_core::{MutexMode, MutexOptions, Store};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
@@ -60,4 +61,22 @@ async fn c18_a_connection_with_an_aborted_transaction_is_given_up() {
         assert!(error.kind() == stanchion_core::ErrorKind::Unavailable, "{error:?}");
     }
     drop(mutex.try_lock().await.unwrap().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c11_what_is_held_is_released_after_the_users_pool_was_closed() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let pool = lone(&server, true).await;
+    let (store, other) = (store(&pool).await, store(&lone(&server, true).await).await);
+    let mutex = |store: &PostgresStore, name: &str| store.mutex(name, MutexOptions::new()).unwrap();
+    let released = mutex(&store, "released").lock().await.unwrap();
+    let dropped = mutex(&store, "dropped").lock().await.unwrap();
+    pool.close().await;
+    released.release().await.unwrap();
+    drop(dropped);
+    for name in ["released", "dropped"] {
+        let next = mutex(&other, name).lock_for(EPSILON * 4).await.unwrap();
+        next.expect("it is free").release().await.unwrap();
+    }
+    store.close().await.unwrap();
 }

@@ -92,6 +92,11 @@ pub(crate) fn pool_sessions(pooler: &PgBouncer) {
     change(pooler, "pool_mode = transaction", "pool_mode = session");
 }
 
+/// Makes a pooler that knows no transactions.
+pub(crate) fn pool_statements(pooler: &PgBouncer) {
+    change(pooler, "pool_mode = transaction", "pool_mode = statement");
+}
+
 fn change(pooler: &PgBouncer, from: &str, to: &str) {
     let file = pooler.dir().join("pgbouncer.ini");
     let text = fs::read_to_string(&file).expect("its settings");

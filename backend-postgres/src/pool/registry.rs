@@ -1,0 +1,108 @@
+//! The connections of all runtimes to one database: those of callers' requests, and those of the
+//! engine's. Where the server lets no more in, each uses what the other has (C28).
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sqlx::PgConnection;
+use tokio::runtime::Id;
+use tokio::sync::Notify;
+
+use super::runtime_connections::{Idle, RuntimeConnections};
+
+/// The requests that have connections of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Callers,
+    Engine,
+}
+
+type Entry = ((Sort, Id), Arc<RuntimeConnections>);
+
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    runtimes: Mutex<Vec<Entry>>,
+    /// Number of connections that are open.
+    alive: Arc<AtomicUsize>,
+    /// Notified of each connection that is put back.
+    freed: Arc<Notify>,
+}
+
+/// A connection that the registry counts.
+#[derive(Debug)]
+pub(super) struct CountedConnection {
+    connection: PgConnection,
+    alive: Arc<AtomicUsize>,
+}
+
+impl CountedConnection {
+    pub(super) fn new(connection: PgConnection, alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self { connection, alive: Arc::clone(alive) }
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Deref for CountedConnection {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for CountedConnection {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+}
+
+impl Registry {
+    pub(super) fn runtimes(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.runtimes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the connections of a runtime, which are at most `limit`.
+    pub(super) fn local(&self, sort: Sort, runtime: Id, limit: usize) -> Arc<RuntimeConnections> {
+        let mut runtimes = self.runtimes();
+        if let Some((_, local)) = runtimes.iter().find(|(of, _)| *of == (sort, runtime)) {
+            return Arc::clone(local);
+        }
+        runtimes.retain(|(_, local)| local.is_driven() || Arc::strong_count(local) > 1);
+        let local = Arc::new(RuntimeConnections::new(limit, &self.freed));
+        runtimes.push(((sort, runtime), Arc::clone(&local)));
+        local
+    }
+
+    /// Counts a connection that was made.
+    pub(super) fn counted(&self, connection: PgConnection) -> CountedConnection {
+        CountedConnection::new(connection, &self.alive)
+    }
+
+    /// Returns what counts the connections.
+    pub(super) fn counter(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.alive)
+    }
+
+    /// Returns whether a connection is open, in whoever's use.
+    pub(super) fn has_any(&self) -> bool {
+        self.alive.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes an idle connection of any requests and any runtime that drives its own still.
+    pub(super) fn take_idle(&self) -> Option<Idle> {
+        let runtimes = self.runtimes();
+        runtimes.iter().filter(|(_, local)| local.is_driven()).find_map(|(_, local)| local.idle().pop())
+    }
+
+    /// Waits until a connection is put back.
+    pub(super) fn freed(&self) -> impl Future<Output = ()> {
+        self.freed.notified()
+    }
+}
