@@ -13,7 +13,6 @@ use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, RedisResult,
 use stanchion_core::Result;
 use stanchion_core::clock::Instant;
 use stanchion_core::runtime::RuntimeMark;
-use tokio::sync::Mutex;
 
 use self::silence::{Silence, UnderWay};
 
@@ -30,15 +29,8 @@ pub(crate) struct Connection {
     /// With the older protocol nothing shows the end of a driver: it counts as running until a
     /// request fails, or its runtime has ended.
     unobserved: Option<(Arc<Silence>, Arc<RuntimeMark>)>,
-    doubt: Arc<Doubt>,
-}
-
-/// Whether a connection that was idle is still one.
-#[derive(Default)]
-struct Doubt {
-    /// One caller asks, and the others wait for what comes of it.
-    asking: Mutex<()>,
-    is_given_up: AtomicBool,
+    /// Whether nobody shall use it any more.
+    is_given_up: Arc<AtomicBool>,
 }
 
 /// What a new connection has to pass before it is used.
@@ -76,7 +68,7 @@ impl Connection {
             None
         };
         let inner = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Self { inner, silence, unobserved, doubt: Arc::default() })
+        Ok(Self { inner, silence, unobserved, is_given_up: Arc::default() })
     }
 
     /// Sends commands together and reads their answers. The inner errors are answers of the server.
@@ -113,30 +105,25 @@ impl Connection {
         self.silence.upgrade().is_none_or(|silence| silence.is_idle())
     }
 
-    /// Asks an idle connection whether it still leads to the server; one at a time does. Returns
-    /// false if it broke or was given up.
+    /// Asks an idle connection whether it still leads to the server. Returns false if it broke or was
+    /// given up.
     pub(crate) async fn is_alive(&mut self) -> bool {
-        let doubt = Arc::clone(&self.doubt);
-        let _asking = doubt.asking.lock().await;
-        if doubt.is_given_up.load(Ordering::Relaxed) {
-            return false;
-        }
         // A refusal is an answer, too.
-        let is_alive = !self.is_idle() || self.exchange(&[redis::cmd("PING")]).await.is_ok();
-        if is_alive {
+        let is_answered = self.exchange(&[redis::cmd("PING")]).await.is_ok();
+        if is_answered {
             self.note_answer();
         }
-        is_alive
+        is_answered && !self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// Notes that nobody shall use it any more.
     pub(crate) fn give_up(&self) {
-        self.doubt.is_given_up.store(true, Ordering::Relaxed);
+        self.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Counts a request that begins now, until the result is dropped.
-    pub(crate) fn begin(&self) -> UnderWay {
-        UnderWay::new(&self.silence)
+    /// Counts a request that begins now, until the result is dropped, or until its end.
+    pub(crate) fn begin(&self, end: Instant) -> UnderWay {
+        UnderWay::new(&self.silence, end)
     }
 
     /// Notes that an answer came.

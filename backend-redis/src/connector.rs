@@ -37,7 +37,8 @@ pub(crate) trait Connect: fmt::Debug + Send + Sync {
     /// failed. Nothing was sent.
     fn unanswered(&self) -> Error;
 
-    /// Whether the last attempt failed.
+    /// Whether the last attempt failed, and the next one may succeed: not on a server that must not be
+    /// used.
     fn is_refused(&self) -> bool;
 
     /// Adds the address of the server to an error, if there is one server only.
@@ -212,7 +213,7 @@ impl Connect for Connector {
     }
 
     fn is_refused(&self) -> bool {
-        self.backoff.last_error(&self.target()).is_some()
+        self.backoff.last_error(&self.target()).is_some_and(|error| !error.kind().is_final())
     }
 
     fn locate(&self, error: Error) -> Error {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, now, real, timeout_at};
-use stanchion_core::connect::Attempts;
+use stanchion_core::connect::{Attempts, current_runtime};
 use stanchion_core::runtime::{Stay, moved};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
@@ -19,6 +19,11 @@ use crate::connector::Connect;
 use crate::durability::Acknowledged;
 use crate::error;
 use crate::user_connection::UserConnection;
+
+/// How long a connection that was idle may take to answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// A request gives up so many connections at most: a server may close each new one.
+const MOST_GIVEN_UP: u32 = 2;
 
 /// The connections to one server, which all callers share. While it takes no more of them, requests
 /// go over those that are there, also of the pool of other requests ([`Pool::beside`]).
@@ -58,6 +63,12 @@ enum Sort {
     WaitingBeside,
 }
 
+impl Sort {
+    fn waits(self) -> bool {
+        matches!(self, Self::Waiting | Self::WaitingBeside)
+    }
+}
+
 /// The connections to a server that can be used, each of the requests and the runtime that it was
 /// made for.
 #[derive(Default)]
@@ -68,13 +79,21 @@ impl OpenConnections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the connection of a runtime, or one of any if `of` is `None`. Drops the connections
+    /// Returns the connection that was made for these requests of a runtime. Drops the connections
     /// whose driver has ended.
-    fn find(&self, of: Option<(Sort, Id)>) -> Option<Connection> {
+    fn find(&self, of: (Sort, Id)) -> Option<Connection> {
         let mut all = self.all();
         all.retain(|(_, connection)| connection.is_running());
-        let found = all.iter().find(|(made_for, _)| of.is_none_or(|of| *made_for == of));
-        found.map(|(_, connection)| connection.clone())
+        all.iter().find(|(made_for, _)| *made_for == of).map(|(_, connection)| connection.clone())
+    }
+
+    /// Returns any connection: rather none that others wait on, and one of this runtime.
+    fn any(&self, sort: Sort) -> Option<Connection> {
+        let runtime = current_runtime().ok();
+        let mut all = self.all();
+        all.retain(|(_, connection)| connection.is_running());
+        let distance = |(made_for, of): &(Sort, Id)| (made_for.waits() != sort.waits(), Some(*of) != runtime);
+        all.iter().min_by_key(|(made_for, _)| distance(made_for)).map(|(_, connection)| connection.clone())
     }
 
     /// Makes a connection.
@@ -98,7 +117,7 @@ impl Connections {
     /// Returns the connection of the current runtime, which an attempt makes if there is none;
     /// while none can be made, any that is there (C28).
     async fn connection(&self, connector: &Arc<dyn Connect>) -> Result<Connection> {
-        let find = |runtime| self.open.find(Some((self.sort, runtime)));
+        let find = |runtime| self.open.find((self.sort, runtime));
         let connect = |runtime| {
             let (connector, open, of) = (Arc::clone(connector), Arc::clone(&self.open), (self.sort, runtime));
             async move { open.connect(&*connector, of).await }
@@ -106,13 +125,13 @@ impl Connections {
         // A server that has as many as it takes need not say so: it may have closed the new one
         // before that was read.
         if connector.is_refused()
-            && let Some(other) = self.open.find(None)
+            && let Some(other) = self.open.any(self.sort)
         {
             // An attempt goes on beside.
             return Ok(self.attempts.begun(find, connect)?.unwrap_or(other));
         }
         match self.attempts.shared(find, connect).await {
-            Err(error) => self.open.find(None).ok_or(error),
+            Err(error) if !error.kind().is_final() => self.open.any(self.sort).ok_or(error),
             made => made,
         }
     }
@@ -125,7 +144,8 @@ impl Connections {
 
     fn leave(&self) {
         self.attempts.end();
-        self.open.all().retain(|((sort, _), _)| *sort != self.sort);
+        // Those of the pool beside lead to the same server.
+        self.open.all().drain(..).for_each(|(_, connection)| connection.give_up());
     }
 }
 
@@ -175,6 +195,14 @@ impl Pool {
                 connections.count() + waiting_connections.count()
             }
             PoolKind::User(_) => 0,
+        }
+    }
+
+    /// Whether it has a connection, or the pool beside it.
+    pub(crate) fn has_any(&self) -> bool {
+        match &self.kind {
+            PoolKind::Own { connections, .. } => connections.open.any(connections.sort).is_some(),
+            PoolKind::User(_) => true,
         }
     }
 
@@ -249,7 +277,8 @@ impl Pool {
         connections: &Connections,
         end: Instant,
     ) -> Result<Connection> {
-        let limit = self.timeout / 4;
+        let limit = (self.timeout / 2).min(PATIENCE);
+        let mut given_up = 0;
         loop {
             let connected = timeout_at(end, connections.connection(connector)).await;
             let mut connection = connected.map_err(|_| connector.unanswered())??;
@@ -259,11 +288,17 @@ impl Pool {
             let asked = real();
             match timeout_at(end.min(now() + limit), connection.is_alive()).await {
                 Ok(true) => return Ok(connection),
-                Err(_) if !connection.is_silent_too_long(asked, limit) => {
-                    let silent = Error::new(ErrorKind::Unavailable, "an idle connection did not answer");
-                    return Err(self.locate(silent));
+                Err(_) if !connection.is_silent_too_long(asked, self.timeout.min(PATIENCE)) => {
+                    given_up = MOST_GIVEN_UP;
                 }
-                _ => connections.discard(&connection),
+                _ => {
+                    connections.discard(&connection);
+                    given_up += 1;
+                }
+            }
+            if given_up >= MOST_GIVEN_UP {
+                let silent = Error::new(ErrorKind::Unavailable, "an idle connection did not answer");
+                return Err(self.locate(silent));
             }
         }
     }
@@ -288,7 +323,7 @@ impl Pool {
                 let connected = Stay::new(pin!(self.live(connector, connections, end))).await;
                 let connected = connected.ok_or_else(|| self.locate(moved(ErrorKind::Unavailable)))?;
                 let mut connection = connected?;
-                let (sent, _under_way) = (real(), connection.begin());
+                let (sent, _under_way) = (real(), connection.begin(end));
                 let exchanged = {
                     let exchanging = pin!(timeout_at(end, connection.exchange(&parts)));
                     Stay::new(exchanging).await

@@ -124,7 +124,11 @@ impl RedisBuilder {
             // Now: it may not be had any more when a lease has to be renewed (C28).
             let connecting =
                 async move { pool.send(&redis::cmd("PING").into(), false, now() + limit).await.map(drop) };
-            thread.of_engine(connecting).await.and_then(|connected| connected).map_err(context)?;
+            match thread.of_engine(connecting).await.and_then(|connected| connected) {
+                Err(error) if error.kind().is_final() => return Err(context(error)),
+                // It is made when it is needed.
+                _ => {}
+            }
         }
         let begun = opened.begun(steps);
         let (opened, namespaces) =

@@ -19,8 +19,10 @@ pub(super) struct Silence {
     made: Instant,
     /// Time of the last answer, in µs since `made`.
     heard: AtomicU64,
-    /// Number of requests under way.
+    /// Number of requests under way. One whose caller does not poll it counts until the end of the
+    /// last one.
     under_way: AtomicU32,
+    busy_until: AtomicU64,
     unanswered: Mutex<Unanswered>,
 }
 
@@ -29,9 +31,10 @@ pub(super) struct Silence {
 pub(crate) struct UnderWay(Weak<Silence>);
 
 impl UnderWay {
-    pub(super) fn new(silence: &Weak<Silence>) -> Self {
+    pub(super) fn new(silence: &Weak<Silence>, end: Instant) -> Self {
         if let Some(silence) = silence.upgrade() {
             silence.under_way.fetch_add(1, Ordering::Relaxed);
+            silence.busy_until.fetch_max(silence.micros(end), Ordering::Relaxed);
         }
         Self(Weak::clone(silence))
     }
@@ -62,6 +65,7 @@ impl Silence {
             made: real(),
             heard: AtomicU64::new(0),
             under_way: AtomicU32::new(0),
+            busy_until: AtomicU64::new(0),
             unanswered: Mutex::default(),
         }
     }
@@ -73,8 +77,11 @@ impl Silence {
 
     /// Returns whether nothing was asked or heard for so long that the connection may be gone.
     pub(super) fn is_idle(&self) -> bool {
-        let since = self.micros(real()).saturating_sub(self.heard.load(Ordering::Relaxed));
-        self.under_way.load(Ordering::Relaxed) == 0 && since >= micros(MAX_UNCHECKED_IDLE)
+        let now = self.micros(real());
+        let is_free =
+            self.under_way.load(Ordering::Relaxed) == 0 || now >= self.busy_until.load(Ordering::Relaxed);
+        let silent = now.saturating_sub(self.heard.load(Ordering::Relaxed));
+        is_free && silent >= micros(MAX_UNCHECKED_IDLE)
     }
 
     /// Notes a request that was not answered in time. Returns whether the connection counts as

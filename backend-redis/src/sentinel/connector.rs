@@ -185,7 +185,7 @@ impl Connect for SentinelConnector {
     }
 
     fn is_refused(&self) -> bool {
-        self.backoff.last_error(&self.service).is_some()
+        self.backoff.last_error(&self.service).is_some_and(|error| !error.kind().is_final())
     }
 
     fn locate(&self, error: Error) -> Error {

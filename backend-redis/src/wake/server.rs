@@ -144,6 +144,11 @@ impl ServerWake {
     /// Waits for a hint to any namespace that is waited for, and to `own`.
     async fn pop(&self, own: &Inbox, connection: &mut Option<Connection>) -> Result<Option<Hint>> {
         let departures = self.departures.load(Relaxed);
+        if self.connector.is_refused() && !self.nudges.has_any() {
+            // Requests need the place of this connection.
+            *connection = None;
+            return Err(self.connector.unanswered());
+        }
         let mut open = match connection.take().filter(Connection::is_running) {
             Some(open) => open,
             None => self.connector.connect().await?,

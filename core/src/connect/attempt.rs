@@ -120,11 +120,14 @@ impl<T: Send + 'static> Attempts<T> {
         if let Some(open) = find(runtime) {
             return Ok(open);
         }
-        match copy(attempt).await {
+        let made = match copy(attempt).await {
             // Asked anew: the call may go on in another runtime.
             Err(_) if is_shared => copy(self.join(current_runtime()?, &connect).0).await,
             made => made,
-        }
+        };
+        // What it made is kept by whoever uses it, and by nobody else.
+        self.all().retain(|attempt| attempt.outcome.is_pending());
+        made
     }
 
     /// As [`shared`](Self::shared), and does not wait for the attempt: `None` if there is no
@@ -137,6 +140,7 @@ impl<T: Send + 'static> Attempts<T> {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let runtime = current_runtime()?;
+        self.all().retain(|attempt| attempt.outcome.is_pending());
         let open = find(runtime);
         if open.is_none() {
             self.join(runtime, connect);
