@@ -105,8 +105,8 @@ impl Connection {
         self.silence.upgrade().is_none_or(|silence| silence.is_idle())
     }
 
-    /// Asks an idle connection whether it still leads to the server. Returns false if it broke or was
-    /// given up.
+    /// Asks an idle connection whether it still leads to the server. Returns false if it broke or
+    /// was given up.
     pub(crate) async fn is_alive(&mut self) -> bool {
         // A refusal is an answer, too.
         let is_answered = self.exchange(&[redis::cmd("PING")]).await.is_ok();

@@ -37,8 +37,8 @@ pub(crate) trait Connect: fmt::Debug + Send + Sync {
     /// failed. Nothing was sent.
     fn unanswered(&self) -> Error;
 
-    /// Whether the last attempt failed, and the next one may succeed: not on a server that must not be
-    /// used.
+    /// Whether the last attempt failed, and the next one may succeed: not on a server that must not
+    /// be used.
     fn is_refused(&self) -> bool;
 
     /// Adds the address of the server to an error, if there is one server only.

@@ -139,6 +139,26 @@ async fn c22_a_new_connection_to_a_server_that_evicts_now_is_refused() {
     serves(&store).await;
 }
 
+/// The engine's connection is still open, and serves while no other can be made; but not in place
+/// of one that was refused for good.
+#[tokio::test]
+async fn c22_an_open_connection_hides_no_refusal_of_a_new_one() {
+    let (server, fixture) = start(RedisOptions::default());
+    let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
+    serves(&store).await;
+    let set = |setting, value| server.command(&["CONFIG", "SET", setting, value]).unwrap();
+    set("maxmemory", "100mb");
+    set("maxmemory-policy", "allkeys-lru");
+    let clients = server.command(&["CLIENT", "LIST", "TYPE", "normal"]).unwrap();
+    let ids =
+        clients.lines().filter_map(|line| line.strip_prefix("id=")?.split(' ').next()?.parse::<u64>().ok());
+    let callers = ids.min().unwrap().to_string();
+    server.command(&["CLIENT", "KILL", "ID", &callers]).unwrap();
+    refused_with(&store, ErrorKind::UnsafeStore).await;
+    set("maxmemory-policy", "noeviction");
+    serves(&store).await;
+}
+
 #[tokio::test]
 async fn c22_a_new_connection_to_a_server_that_is_a_replica_now_waits_for_a_primary() {
     let (primary, _) = start(RedisOptions::default());
