@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{sleep, timeout};
@@ -20,12 +19,9 @@ use crate::error::{self, PROTOCOL};
 use crate::migrate;
 use crate::opened::{CheckedServer, Opened, View};
 use crate::schema::Schema;
-use crate::session_settings::{Route, SessionSettings};
+use crate::session_settings::{RETRY_PAUSE, Route, SessionSettings};
 use crate::store::PostgresStore;
 use crate::wake::PostgresWake;
-
-/// Pause between two attempts to take the place of a connection that has ended.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// The steps of one process without an engine. The server was checked and is connected.
 #[derive(Clone, Debug)]
@@ -193,7 +189,7 @@ async fn check_server(
 async fn connected_in_turn(connector: &Connector) -> Result<PgConnection> {
     loop {
         match connector.connect_first().await {
-            Err(error) if error::is_full(&error) => sleep(PAUSE).await,
+            Err(error) if error::is_full(&error) => sleep(RETRY_PAUSE).await,
             connected => return connected,
         }
     }

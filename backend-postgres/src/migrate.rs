@@ -12,13 +12,11 @@ use stanchion_core::{Error, ErrorKind, Result};
 use self::state::{State, described, emptied, look, of_somebody_else, tables};
 use crate::error;
 use crate::schema::{OLDEST_LIBRARY, Schema, hexadecimal};
-use crate::session_settings::{Route, SessionSettings};
+use crate::session_settings::{RETRY_PAUSE, Route, SessionSettings};
 use crate::strangers;
 
 /// Timeout of a migration, including the wait for other processes that migrate.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Pause between two looks at a schema that somebody changes.
-const PAUSE: Duration = Duration::from_millis(10);
 /// The version of this library.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -75,7 +73,7 @@ async fn look_within(time: Duration, connection: &mut PgConnection, schema: &Sch
                 Err(error) if error::is_locked(&error) => held_up = Some(error),
                 looked => return looked,
             }
-            sleep(PAUSE).await;
+            sleep(RETRY_PAUSE).await;
         }
     };
     let looked = timeout(time, looking).await;

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::{PgConnection, Row};
@@ -20,7 +19,7 @@ use crate::error;
 use crate::pool::Pool;
 use crate::schema::{LAYOUT, Schema};
 use crate::session::{self, SessionCount};
-use crate::session_settings::{LOCK_WAIT, Route};
+use crate::session_settings::{LOCK_WAIT, RETRY_PAUSE, Route};
 use crate::steps::dispatch::Dispatch;
 use crate::steps::{PostgresSteps, StatementArguments};
 use crate::sweep::Sweep;
@@ -28,9 +27,6 @@ use crate::wake::{Listener, PostgresWake};
 
 /// Number of connections of the engine: a renewal that waits for a lock must not block releases.
 const ENGINE_CONNECTIONS: usize = 2;
-
-/// Pause between two looks at a table that somebody changes.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// A server that was checked.
 pub(crate) struct CheckedServer {
@@ -222,7 +218,7 @@ async fn open_namespace(pool: &Pool, context: &Context, mode: MutexMode, ours: b
     let rows = loop {
         match pool.rows_by(&statement, arguments.clone(), end).await {
             // Somebody changes the table.
-            Err(error) if error::is_locked(&error) && now() + LOCK_WAIT * 2 < end => sleep(PAUSE).await,
+            Err(error) if error::is_locked(&error) && now() + LOCK_WAIT * 2 < end => sleep(RETRY_PAUSE).await,
             rows => break rows.map_err(error::certain)?,
         }
     };

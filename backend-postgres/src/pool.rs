@@ -28,10 +28,8 @@ use self::under_way::UnderWay;
 use crate::connector::Connector;
 use crate::error;
 use crate::schema::Statement;
+use crate::session_settings::RETRY_PAUSE;
 use crate::user_connection::UserConnection;
-
-/// How long a request waits at most, without a word, for a connection that others have.
-const BORROW_PAUSE: Duration = Duration::from_millis(10);
 
 /// Connections to one database, each for one request at a time.
 ///
@@ -142,7 +140,8 @@ impl Pool {
     /// Takes over idle connections that this runtime made.
     pub(crate) fn take_over(&self, connections: impl IntoIterator<Item = PgConnection>) {
         if let (None, Ok(local)) = (&self.user_pool, self.local()) {
-            let own = |connection| OpenConnection::Own(self.registry.counted(connection));
+            let alive = self.registry.counter();
+            let own = |connection| OpenConnection::Own(CountedConnection::new(connection, &alive));
             connections.into_iter().for_each(|connection| local.put_back(own(connection)));
         }
     }
@@ -358,7 +357,7 @@ impl Pool {
             }
             tokio::select! {
                 () = freed => {}
-                () = sleep(BORROW_PAUSE) => {}
+                () = sleep(RETRY_PAUSE) => {}
             }
         }
         None

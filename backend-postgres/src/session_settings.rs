@@ -10,6 +10,8 @@ const MAX_IDLE_IN_TRANSACTION: Duration = Duration::from_secs(1);
 /// Timeout of a step's wait for a row. The functions set it, too, in a session whose own timeout is
 /// longer.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(100);
+/// Pause between two attempts at what somebody else has locked, or has not left yet.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// Where our sessions look for functions: not in a schema that others may write.
 pub(crate) const SEARCH_PATH: &str = "pg_catalog,pg_temp";
 /// Keepalive settings, in seconds. A session whose client is gone ends within idle + count ×

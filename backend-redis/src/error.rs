@@ -180,8 +180,8 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
     {
         return refused(ErrorKind::Unauthorized, "the server refused the credentials");
     }
-    // A right that a script lacks is reported without a code of its own.
-    // And so is the one to a database, which the client library asks for.
+    // A right that a script lacks is reported without a code of its own, and so is the one to a
+    // database, for which the client library asks.
     if code == "NOPERM"
         || says(error, "no permissions to run")
         || says(error, "The user executing the script can't")

@@ -1,4 +1,5 @@
-//! What calls cost while a store is away, and after its idle connections were dropped ([C28]).
+//! What calls cost while a store is away, after its idle connections were dropped, and where it has
+//! few connections ([C28]).
 //!
 //! [C28]: stanchion_core::contract#c28
 
@@ -11,7 +12,7 @@ use stanchion_core::connect::MAX_UNCHECKED_IDLE;
 use stanchion_core::{DecidedBy, Limiter, LimiterOptions, MutexOptions, OutagePolicy, Quota, Store};
 
 use crate::stopwatch::{EPSILON, Stopwatch};
-use crate::support::{pause, spawn, unique, within};
+use crate::support::{on_another_runtime, pause, spawn, unique, within};
 
 /// From this time after the fault on, the outage is known.
 const KNOWN: Duration = Duration::from_millis(1_100);
@@ -109,6 +110,38 @@ pub async fn call_over_dropped_connections(store: &dyn Store, drop_idle: impl Fn
         }
         assert!(watch.elapsed() < LIMIT, "call {round} took {:?}", watch.elapsed());
     }
+}
+
+/// Holds a mutex for a minute by leases of two seconds, while somebody waits for it and another
+/// runtime asks for it, and then closes the store: whatever the engine has to send finds a way,
+/// also where the server lets fewer connections in than the store wants.
+///
+/// # Panics
+/// If the hold is lost, somebody is not served, or the store does not close in time.
+pub async fn work_over_few_connections(store: &dyn Store, what: &str) {
+    const TTL: Duration = Duration::from_secs(2);
+    let mutex = |name: &str| store.mutex(&unique(name), MutexOptions::default().ttl(TTL)).expect("a mutex");
+    let held = mutex("held");
+    let guard = held.lock().await.expect("a guard");
+    let waiting = Arc::clone(&held);
+    let waiting =
+        spawn(async move { waiting.lock().await.expect("a turn").release().await.expect("its end") });
+    let elsewhere = Arc::clone(&held);
+    let elsewhere = move || on_another_runtime(move |lone| lone.drive(elsewhere.try_lock()));
+    let elsewhere = tokio::task::spawn_blocking(elsewhere).await.expect("a thread");
+    assert!(elsewhere.expect("an answer").is_none(), "{what}: it is held");
+    pause(TTL * 30).await;
+    assert!(guard.is_held(), "{what}: lost");
+    guard.release().await.expect("its end");
+    within(TTL + EPSILON * 2, "a turn", waiting.join()).await;
+    // Many at once, which are released in the background.
+    let calls: Vec<_> = (0..20).map(|_| mutex("many")).collect();
+    let calls: Vec<_> =
+        calls.into_iter().map(|mutex| spawn(async move { mutex.lock().await.expect("a guard") })).collect();
+    for call in calls {
+        drop(within(TTL * 2, "a grant", call.join()).await);
+    }
+    within(TTL, "it closes", store.close()).await.expect("closed");
 }
 
 /// Returns the times of the decisions that began when the outage was known.

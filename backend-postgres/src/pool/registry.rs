@@ -80,11 +80,6 @@ impl Registry {
         local
     }
 
-    /// Counts a connection that was made.
-    pub(super) fn counted(&self, connection: PgConnection) -> CountedConnection {
-        CountedConnection::new(connection, &self.alive)
-    }
-
     /// Returns what counts the connections.
     pub(super) fn counter(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.alive)

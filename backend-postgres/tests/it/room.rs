@@ -7,14 +7,12 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
 use sqlx::{Connection, PgConnection, Row};
-use stanchion_conformance::EPSILON;
-use stanchion_conformance::support::{on_another_runtime, pause, spawn, within};
-use stanchion_core::{ErrorKind, MutexMode, MutexOptions, Store};
+use stanchion_conformance::outages::work_over_few_connections;
+use stanchion_core::{ErrorKind, MutexMode, MutexOptions};
 use stanchion_postgres::PostgresStore;
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use tokio::task::JoinSet;
@@ -52,7 +50,6 @@ async fn c21_ten_thousand_mutexes_leave_room_for_logins() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_with_the_connections_of_one_all_requests_are_made() {
-    const TTL: Duration = Duration::from_secs(2);
     let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
     deployment::make_schema(&server);
     let mut runs = JoinSet::new();
@@ -66,26 +63,7 @@ async fn c28_with_the_connections_of_one_all_requests_are_made() {
         runs.spawn(async move {
             let builder = PostgresStore::builder(&url).unwrap().migrate(false).namespace(&role);
             let store = builder.connect().await.unwrap();
-            let mutex = store.mutex("m", MutexOptions::default().ttl(TTL)).unwrap();
-            let guard = mutex.lock().await.unwrap();
-            let waiting = Arc::clone(&mutex);
-            let waiting = tokio::spawn(async move { waiting.lock().await.unwrap().release().await.unwrap() });
-            let elsewhere = Arc::clone(&mutex);
-            let elsewhere = move || on_another_runtime(move |lone| lone.drive(elsewhere.try_lock()));
-            assert!(tokio::task::spawn_blocking(elsewhere).await.unwrap().unwrap().is_none());
-            pause(TTL * 5).await;
-            assert!(guard.is_held(), "{role}: lost");
-            guard.release().await.unwrap();
-            within(TTL + EPSILON * 2, "a turn", waiting).await.unwrap();
-            // Many at once, and one that is released in the background.
-            let calls =
-                (0..20).map(|number| store.mutex(&format!("m{number}"), MutexOptions::default().ttl(TTL)));
-            let calls: Vec<_> =
-                calls.map(|mutex| spawn(async move { mutex.unwrap().lock().await.unwrap() })).collect();
-            for call in calls {
-                drop(within(TTL * 2, "a grant", call.join()).await);
-            }
-            within(TTL, "it closes", store.close()).await.unwrap();
+            work_over_few_connections(&store, &role).await;
         });
     }
     while let Some(ran) = runs.join_next().await {

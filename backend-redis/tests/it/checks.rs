@@ -112,6 +112,13 @@ fn end_connections(server: &RedisServer) {
     server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
 }
 
+/// Gives the server a limit of memory, and this policy for what it does there.
+fn evict(server: &RedisServer, policy: &str) {
+    for (setting, value) in [("maxmemory", "100mb"), ("maxmemory-policy", policy)] {
+        server.command(&["CONFIG", "SET", setting, value]).unwrap();
+    }
+}
+
 /// Locks until it is refused with this kind.
 async fn refused_with(store: &RedisStore, kind: ErrorKind) {
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
@@ -130,12 +137,10 @@ async fn c22_a_new_connection_to_a_server_that_evicts_now_is_refused() {
     let (server, fixture) = start(RedisOptions::default());
     let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
     serves(&store).await;
-    let set = |setting, value| server.command(&["CONFIG", "SET", setting, value]).unwrap();
-    set("maxmemory", "100mb");
-    set("maxmemory-policy", "allkeys-lru");
+    evict(&server, "allkeys-lru");
     end_connections(&server);
     refused_with(&store, ErrorKind::UnsafeStore).await;
-    set("maxmemory-policy", "noeviction");
+    evict(&server, "noeviction");
     serves(&store).await;
 }
 
@@ -146,16 +151,14 @@ async fn c22_an_open_connection_hides_no_refusal_of_a_new_one() {
     let (server, fixture) = start(RedisOptions::default());
     let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
     serves(&store).await;
-    let set = |setting, value| server.command(&["CONFIG", "SET", setting, value]).unwrap();
-    set("maxmemory", "100mb");
-    set("maxmemory-policy", "allkeys-lru");
+    evict(&server, "allkeys-lru");
     let clients = server.command(&["CLIENT", "LIST", "TYPE", "normal"]).unwrap();
     let ids =
         clients.lines().filter_map(|line| line.strip_prefix("id=")?.split(' ').next()?.parse::<u64>().ok());
     let callers = ids.min().unwrap().to_string();
     server.command(&["CLIENT", "KILL", "ID", &callers]).unwrap();
     refused_with(&store, ErrorKind::UnsafeStore).await;
-    set("maxmemory-policy", "noeviction");
+    evict(&server, "noeviction");
     serves(&store).await;
 }
 

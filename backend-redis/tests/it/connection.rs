@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::outages::call_over_dropped_connections;
+use stanchion_conformance::outages::{call_over_dropped_connections, work_over_few_connections};
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{definite, on_another_runtime, within};
 use stanchion_core::spi::{Acquire, Acquired};
@@ -363,27 +363,13 @@ async fn c28_idle_connections_that_were_dropped_in_silence_are_replaced_within_a
 /// The server takes no more connections than callers need: what the engine asks goes over theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_while_no_more_connections_can_be_had_all_go_over_one() {
-    const TTL: Duration = Duration::from_secs(2);
     let mut runs = JoinSet::new();
     for (most, parameters) in [(1, ""), (2, ""), (3, ""), (1, "?protocol=resp2")] {
         runs.spawn(async move {
             let server =
                 RedisServer::start(RedisOptions::default().config(format!("maxclients {most}"))).unwrap();
             let store = RedisStore::connect(&format!("{}{parameters}", server.url())).await.unwrap();
-            let mutex = store.mutex("m", MutexOptions::default().ttl(TTL)).unwrap();
-            let guard = mutex.lock().await.unwrap();
-            let waiting = Arc::clone(&mutex);
-            let waiting = tokio::spawn(async move { waiting.lock().await.unwrap().release().await.unwrap() });
-            let elsewhere = Arc::clone(&mutex);
-            let elsewhere = move || on_another_runtime(move |lone| lone.drive(elsewhere.try_lock()));
-            assert!(tokio::task::spawn_blocking(elsewhere).await.unwrap().unwrap().is_none());
-            sleep(TTL * 5).await;
-            assert!(guard.is_held(), "{most} clients: lost");
-            guard.release().await.unwrap();
-            within(TTL + EPSILON * 2, "a turn", waiting).await.unwrap();
-            // Dropped in the background.
-            drop(mutex.lock().await.unwrap());
-            within(TTL, "it closes", store.close()).await.unwrap();
+            work_over_few_connections(&store, &format!("{most} clients{parameters}")).await;
         });
     }
     while let Some(ran) = runs.join_next().await {
