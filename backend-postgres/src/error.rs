@@ -90,7 +90,7 @@ pub(crate) fn is_untidy(error: &Error) -> bool {
 }
 
 /// Returns whether a server has as many connections as it, the role or the database may have. The
-/// client library's listener tries again by itself, and says in the end that it got none.
+/// client library's listener only says that it got none in time.
 pub(crate) fn is_full(error: &Error) -> bool {
     let is_late = |error: &sqlx::Error| matches!(error, sqlx::Error::PoolTimedOut);
     of_chain(error).any(is_late) || refusals(error).any(|refusal| refusal.code() == "53300")

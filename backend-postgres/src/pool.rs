@@ -305,7 +305,14 @@ impl Pool {
         loop {
             match local.attempts.own(connect).await {
                 (Ok(Some((connection, _))), _) => return Ok(OpenConnection::Own(connection)),
-                (Ok(None), _) => {}
+                // A server that is slow to let somebody in may be quick to answer who is in.
+                (Ok(None), _) => {
+                    if let Some(idle) = self.registry.take_idle()
+                        && let Some(open) = self.checked(idle, local).await
+                    {
+                        return Ok(open);
+                    }
+                }
                 // The attempt began earlier: its error may not apply any more.
                 (Err(_), true) => self.connector.due().await,
                 (Err(error), false) if error::is_full(&error) => {

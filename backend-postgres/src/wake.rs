@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
-use sqlx::{Acquire, PgConnection};
+use sqlx::{Acquire, Connection, PgConnection};
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::spi::{HintBox, Object, ProcessId, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
@@ -112,6 +112,8 @@ impl Drop for PostgresWake {
 
 impl ServerConnection for PgListener {
     async fn connect(options: PgConnectOptions, limit: Duration) -> sqlx::Result<Self> {
+        // The client library's pool would hide a refusal, and ask again within milliseconds (C28).
+        PgConnection::connect_with(&options).await?.close().await?;
         let pool = PgPoolOptions::new()
             .max_connections(1)
             .acquire_timeout(limit)

@@ -2,6 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests own their runtimes and sockets")]
 
+use sqlx::postgres::{PgListener, PgSslMode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
@@ -10,7 +12,8 @@ use crate::address::TargetSessionAttrs;
 
 /// Makes a connector to local ports.
 fn connector(ports: &[u16]) -> Connector {
-    let options = |port: &u16| PgConnectOptions::new().host("127.0.0.1").port(*port).password("s3cret");
+    let options = PgConnectOptions::new().host("127.0.0.1").password("s3cret").ssl_mode(PgSslMode::Disable);
+    let options = |port: &u16| options.clone().port(*port);
     let addresses = Addresses::new(ports.iter().map(options).collect()).unwrap();
     Connector::new(Origin::Own(Box::new(addresses), None))
 }
@@ -54,6 +57,33 @@ async fn c17_hosts_that_are_silent_take_the_time_of_one_each() {
     assert!(matches!(none, Ok(None)), "no host answered");
     let elapsed = started.elapsed();
     assert!(elapsed >= 3 * limit && elapsed < 3 * limit + stanchion_conformance::EPSILON, "{elapsed:?}");
+}
+
+#[tokio::test]
+async fn c28_a_server_without_room_is_asked_once_by_each_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, asked) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+    let counter = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            counter.fetch_add(1, Ordering::Relaxed);
+            client.read_u8().await.unwrap();
+            let fields = b"SFATAL\0VFATAL\0C53300\0Mtoo many connections\0\0";
+            client.write_u8(b'E').await.unwrap();
+            client.write_u32(u32::try_from(fields.len() + 4).unwrap()).await.unwrap();
+            client.write_all(fields).await.unwrap();
+        }
+    });
+    let limit = Duration::from_secs(20);
+    let refused = [
+        connector(&[port]).connect::<PgConnection>(limit).await.map(drop),
+        connector(&[port]).connect::<PgListener>(limit).await.map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(error.to_string().contains("no more connections"), "{error}");
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
 #[test]

@@ -68,13 +68,20 @@ impl Registry {
         self.runtimes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the runtimes that have not ended. The connections of the others are closed: each has
+    /// a place at the server that somebody may wait for.
+    fn driven(&self) -> MutexGuard<'_, Vec<Entry>> {
+        let mut runtimes = self.runtimes();
+        runtimes.retain(|(_, local)| local.is_driven());
+        runtimes
+    }
+
     /// Returns the connections of a runtime, which are at most `limit`.
     pub(super) fn local(&self, sort: Sort, runtime: Id, limit: usize) -> Arc<RuntimeConnections> {
-        let mut runtimes = self.runtimes();
+        let mut runtimes = self.driven();
         if let Some((_, local)) = runtimes.iter().find(|(of, _)| *of == (sort, runtime)) {
             return Arc::clone(local);
         }
-        runtimes.retain(|(_, local)| local.is_driven() || Arc::strong_count(local) > 1);
         let local = Arc::new(RuntimeConnections::new(limit, &self.freed));
         runtimes.push(((sort, runtime), Arc::clone(&local)));
         local
@@ -90,10 +97,9 @@ impl Registry {
         self.alive.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes an idle connection of any requests and any runtime that drives its own still.
+    /// Takes an idle connection of any requests and any runtime.
     pub(super) fn take_idle(&self) -> Option<Idle> {
-        let runtimes = self.runtimes();
-        runtimes.iter().filter(|(_, local)| local.is_driven()).find_map(|(_, local)| local.idle().pop())
+        self.driven().iter().find_map(|(_, local)| local.idle().pop())
     }
 
     /// Waits until a connection is put back.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time and own their runtimes")]
 
+mod beside;
 mod gone;
 
 use std::sync::Arc;

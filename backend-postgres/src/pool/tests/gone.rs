@@ -9,7 +9,7 @@ use super::*;
 const SHORT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A pool through a proxy that lets no login pass.
-fn without_logins(server: &PostgresServer) -> (Proxy, Pool) {
+pub(super) fn without_logins(server: &PostgresServer) -> (Proxy, Pool) {
     let proxy = Proxy::to(&server.url()).unwrap();
     proxy.black_hole(Direction::Both);
     let pool = pool_within(&proxy.url(&server.url()), LONG_TIMEOUT);
