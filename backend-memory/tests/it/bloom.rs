@@ -230,16 +230,22 @@ fn c27_an_export_of_a_large_filter_keeps_nobody_waiting() {
         assert!(now(one.insert(&item.to_le_bytes())).is_ok());
     }
     let exporting = std::thread::spawn(move || now(exporter.export()).unwrap().len());
-    let mut longest = Duration::ZERO;
+    let (mut longest, mut calls) = (Duration::ZERO, 0);
     let begun = real();
     while !exporting.is_finished() {
         let asked = Stopwatch::start();
         assert!(now(open().insert(b"first")).is_ok());
         longest = longest.max(asked.elapsed());
+        calls += 1;
     }
     let whole = begun.elapsed();
     assert_eq!(exporting.join().unwrap() as u64, 40 + one.shape().bytes());
-    assert!(longest < whole / 4, "a call waited {longest:?} of the {whole:?} of an export");
+    // One that stands in its way waits for it, so that there are few; a thread that gets no
+    // processor for a moment waits long, and makes many.
+    assert!(
+        longest < whole / 4 || calls >= 8,
+        "one of {calls} calls waited {longest:?} of the {whole:?} of an export"
+    );
 }
 
 #[tokio::test(start_paused = true)]
