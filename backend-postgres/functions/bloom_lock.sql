@@ -14,17 +14,23 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     f stanchion.bloom_filters;
+    missed boolean := false;
 BEGIN
     LOOP
         SELECT b.* INTO f FROM stanchion.bloom_filters AS b
         WHERE b.namespace = in_namespace AND b.name = in_name
         FOR UPDATE;
         EXIT WHEN FOUND OR NOT in_making;
+        IF missed THEN
+            -- As in `claim`.
+            PERFORM stanchion.pass_ids('bloom_filters');
+        END IF;
         INSERT INTO stanchion.bloom_filters AS b (namespace, name, ends)
         VALUES (in_namespace, in_name, 0)
         ON CONFLICT DO NOTHING
         RETURNING b.* INTO f;
         EXIT WHEN FOUND;
+        missed := true;
     END LOOP;
     RETURN f;
 END

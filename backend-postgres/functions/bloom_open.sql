@@ -18,7 +18,13 @@ BEGIN
         RETURN f;
     END IF;
     UPDATE stanchion.bloom_images AS i SET is_over = true WHERE i.id = f.image;
-    INSERT INTO stanchion.bloom_images AS i (namespace) VALUES (in_namespace) RETURNING i.id INTO f.image;
+    LOOP
+        INSERT INTO stanchion.bloom_images AS i (namespace) VALUES (in_namespace)
+        ON CONFLICT ON CONSTRAINT bloom_images_pkey DO NOTHING
+        RETURNING i.id INTO f.image;
+        EXIT WHEN FOUND;
+        PERFORM stanchion.pass_ids('bloom_images');
+    END LOOP;
     IF in_state = 'n' THEN
         f.generation := in_fresh;
     END IF;

@@ -13,6 +13,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     o stanchion.objects;
     clock bigint;
+    missed boolean := false;
 BEGIN
     LOOP
         SELECT x.* INTO o FROM stanchion.objects x
@@ -20,6 +21,10 @@ BEGIN
         FOR UPDATE;
         IF FOUND OR p_tokens IS NULL THEN
             RETURN o;
+        END IF;
+        IF missed THEN
+            -- Nobody has made this row: one of another name has its number.
+            PERFORM stanchion.pass_ids('objects');
         END IF;
         clock := stanchion.now();
         INSERT INTO stanchion.objects AS x (namespace, kind, name, epoch, expires)
@@ -29,6 +34,7 @@ BEGIN
         IF FOUND THEN
             RETURN o;
         END IF;
+        missed := true;
     END LOOP;
 END
 $$;

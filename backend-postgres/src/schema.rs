@@ -45,6 +45,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/open_namespace.sql"),
     include_str!("../functions/enter.sql"),
     include_str!("../functions/hurry.sql"),
+    include_str!("../functions/pass_ids.sql"),
     include_str!("../functions/claim.sql"),
     include_str!("../functions/locked.sql"),
     include_str!("../functions/hint.sql"),

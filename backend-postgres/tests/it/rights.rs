@@ -13,6 +13,7 @@ use crate::common::deployment::{grants, make_schema};
 use crate::common::*;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Row};
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
+use stanchion_conformance::support::unique;
 use stanchion_core::{
     Error, ErrorKind, FencingToken, LimiterOptions, MutexMode, MutexOptions, Quota, Result, SemaphoreOptions,
     Store, Ticket, WaitGroupOptions,
@@ -42,9 +43,14 @@ async fn use_everything(url: &str) -> Vec<Error> {
 }
 
 async fn use_store(store: &PostgresStore, refused: &mut Vec<Error>) {
+    use_each_kind(store, refused).await;
+    let _ = timeout(Duration::from_secs(2), store.close()).await;
+}
+
+async fn use_each_kind(store: &PostgresStore, refused: &mut Vec<Error>) {
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
     // Another process holds the mutex "m".
-    let held = store.mutex("free", MutexOptions::default()).unwrap().try_lock().await;
+    let held = store.mutex(&unique("free"), MutexOptions::default()).unwrap().try_lock().await;
     note(refused, known(|| mutex.lock_for(SHORT)).await.map(drop));
     if let Ok(Some(guard)) = held.map_err(|error| refused.push(error)) {
         note(refused, guard.release().await);
@@ -67,16 +73,15 @@ async fn use_store(store: &PostgresStore, refused: &mut Vec<Error>) {
         }
         Err(error) => refused.push(error),
     }
-    let limiter = store.limiter("l", LimiterOptions::new(Quota::per_second(1))).unwrap();
+    let limiter = store.limiter(&unique("l"), LimiterOptions::new(Quota::per_second(1))).unwrap();
     note(refused, limiter.allow().await.map(drop));
     note(refused, limiter.reserve_n(1, Duration::from_secs(5)).await.map(drop));
     #[cfg(feature = "bloom")]
     {
-        let filter = store.bloom_filter("b", stanchion_core::BloomOptions::new(100, 0.01)).unwrap();
+        let filter = store.bloom_filter(&unique("b"), stanchion_core::BloomOptions::new(100, 0.01)).unwrap();
         note(refused, filter.insert(b"item").await.map(drop));
         note(refused, filter.clear().await);
     }
-    let _ = timeout(Duration::from_secs(2), store.close()).await;
 }
 
 /// Asks until the outcome is known: on a machine that stands still, the answer to a call with a
@@ -117,6 +122,7 @@ async fn c21_every_missing_right_is_named() {
         let url = server.role(&role, "pw", &rights.join("\n")).unwrap();
         // As if nobody had waited yet.
         server.sql("DELETE FROM stanchion.grace; DELETE FROM stanchion.waited").unwrap();
+        server.sql(NUMBERS_BEHIND).unwrap();
         // Another process holds the mutex, so that a session is asked to give it up.
         let kept = keeper.lock().await.unwrap();
         let refused = use_everything(&url).await;
@@ -126,6 +132,29 @@ async fn c21_every_missing_right_is_named() {
             refused.iter().any(|error| error.to_string().contains(&what)),
             "without `{right}` nothing names {what}: {refused:?}"
         );
+    }
+}
+
+/// The rows came by themselves, as by logical replication, and what numbers them did not.
+const NUMBERS_BEHIND: &str = "SELECT setval(pg_get_serial_sequence('stanchion.' || t, 'id'), 1, false)
+    FROM unnest(ARRAY['objects', 'limiters', 'bloom_filters', 'bloom_images']) t";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c18_new_names_are_numbered_beyond_rows_that_came_by_themselves() {
+    let server = server();
+    make_schema(&server);
+    let url = server.role("app", "pw", &grants("app").join("\n")).unwrap();
+    for mode in MODES {
+        let store = builder(&url, mode).migrate(false).connect().await.unwrap();
+        for round in 0..3 {
+            let mut refused = Vec::new();
+            for _ in 0..5 {
+                use_each_kind(&store, &mut refused).await;
+            }
+            assert!(refused.is_empty(), "{mode:?}, round {round}: {refused:?}");
+            server.sql(NUMBERS_BEHIND).unwrap();
+        }
+        drop(store.close().await);
     }
 }
 
