@@ -11,6 +11,7 @@ use stanchion_core::observe::events::server_fields;
 use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
 use crate::error;
+use crate::migrate;
 use crate::schema::{LAYOUT, Schema, Statement, literal};
 use crate::session_settings::{Route, SessionSettings};
 use crate::writable::why_unfit;
@@ -148,7 +149,8 @@ impl Expected {
     ///
     /// # Errors
     /// `Unavailable` for a standby, which may become the primary; `ConfigMismatch` as
-    /// [`namespace`]; or the reason why the server could not be asked.
+    /// [`namespace`], or for a schema of a later version that does not work with this one; or the
+    /// reason why the server could not be asked.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
         let namespaces: Vec<_> = {
             let mut all = self.namespaces();
@@ -177,15 +179,20 @@ impl Expected {
     }
 
     fn judge(&self, row: &PgRow) -> Result<()> {
-        type Found<'a> = (bool, Option<&'a str>, Option<&'a str>, Option<i32>);
+        type Text<'a> = Option<&'a str>;
+        type Found<'a> = (bool, Text<'a>, Text<'a>, Text<'a>, Option<i32>);
         let read = || {
-            let (standby, name) = (row.try_get("standby")?, row.try_get("namespace")?);
-            Ok((standby, name, row.try_get("mutex_mode")?, row.try_get("layout")?))
+            let (standby, oldest) = (row.try_get("standby")?, row.try_get("oldest")?);
+            let (name, mode) = (row.try_get("namespace")?, row.try_get("mutex_mode")?);
+            Ok((standby, oldest, name, mode, row.try_get("layout")?))
         };
-        let (standby, name, mode, layout): Found<'_> =
+        let (standby, oldest, name, mode, layout): Found<'_> =
             read().map_err(|error: sqlx::Error| error::certain(error::unexpected().with_source(error)))?;
         if let Some(why) = why_unfit(standby, "off") {
             return Err(Error::new(ErrorKind::Unavailable, why));
+        }
+        if let Some(oldest) = oldest {
+            migrate::check_oldest(&self.schema, oldest)?;
         }
         match (name, mode, layout) {
             (Some(name), Some(mode), Some(layout)) => namespace(name, self.mode, mode, layout),

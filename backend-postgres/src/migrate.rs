@@ -9,6 +9,7 @@ use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{sleep, timeout};
 use stanchion_core::{Error, ErrorKind, Result};
 
+pub(crate) use self::state::check_oldest;
 use self::state::{State, described, emptied, look, of_somebody_else, tables};
 use crate::error;
 use crate::schema::{OLDEST_LIBRARY, Schema, hexadecimal};

@@ -126,6 +126,22 @@ pub(super) fn emptied(schema: &Schema) -> Error {
     Error::new(ErrorKind::ConfigMismatch, detail)
 }
 
+/// Checks whether this version still works with a schema that needs the version `oldest`.
+///
+/// # Errors
+/// `ConfigMismatch`.
+pub(crate) fn check_oldest(schema: &Schema, oldest: &str) -> Result<()> {
+    if numbers(oldest) <= numbers(VERSION) {
+        return Ok(());
+    }
+    let name = schema.name();
+    let detail = format!(
+        "schema {name} needs version {oldest} of this library or a later one; this is {VERSION}: update it, or use \
+         another schema"
+    );
+    Err(Error::new(ErrorKind::ConfigMismatch, detail))
+}
+
 /// Compares the schema with this version. A later version's schema works if that version says so:
 /// in a rolling upgrade, and after a rollback, both versions use one schema.
 fn compare(found: Found, schema: &Schema) -> Result<State> {
@@ -135,13 +151,8 @@ fn compare(found: Found, schema: &Schema) -> Result<State> {
     if applied.is_empty() {
         return Err(emptied(schema));
     }
-    if let Some(Library { oldest, .. }) = &library
-        && numbers(oldest) > ours
-    {
-        return refused(format!(
-            "schema {name} needs version {oldest} of this library or a later one; this is {VERSION}: update it, or use \
-             another schema"
-        ));
+    if let Some(Library { oldest, .. }) = &library {
+        check_oldest(schema, oldest)?;
     }
     let mut state = State::Current;
     for migration in schema.migrations() {

@@ -246,6 +246,13 @@ async fn c22_a_new_connection_finds_another_layout_or_mode() {
             set(&format!("'{}'", kept.trim()));
             answered(&store, None).await;
         }
+        // A later version of the library has changed the schema.
+        let oldest = server.sql("SELECT oldest FROM stanchion.library").unwrap();
+        for (oldest, refused) in [("999.0.0", Some(ErrorKind::ConfigMismatch)), (oldest.trim(), None)] {
+            let set = format!("UPDATE stanchion.library SET oldest = '{oldest}'");
+            server.sql(&format!("{set}; {END_ALL}")).unwrap();
+            answered(&store, refused).await;
+        }
     }
 }
 
