@@ -6,10 +6,15 @@
     reason = "tests own their runtimes, and fail by panic"
 )]
 
+use std::env;
 use std::time::Duration;
 
 use crate::common::{lease, server};
-use stanchion_core::{MutexOptions, Store};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::Stopwatch;
+use stanchion_conformance::support::{eventually, within};
+use stanchion_core::{ErrorKind, MutexOptions, SemaphoreOptions, Store};
+use stanchion_postgres::PostgresStore;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -74,4 +79,87 @@ async fn c25_a_name_is_found_without_the_others_also_before_the_first_analyze() 
     let told = server.sql(FOUND).unwrap();
     let read: i64 = told.trim().lines().last().unwrap().parse().unwrap();
     assert!(read <= 3, "{read} rows read for one");
+}
+
+/// Makes N holds of one semaphore that have expired, of more than that, and 2 · N idle names.
+const MANY: &str = "INSERT INTO stanchion.objects (namespace, kind, name, lim, used, next, epoch, expires)
+        VALUES ('ours', 's', 'many', {n} * 2, {n}, 1, 1, stanchion.now() + 3600000000);
+    INSERT INTO stanchion.holds (object, ticket, weight, expiry, granted, token)
+        SELECT o.id, gen_random_uuid(), 1, 1 + i, 1, i FROM stanchion.objects o, generate_series(1, {n}) i
+        WHERE o.name = 'many';
+    INSERT INTO stanchion.objects (namespace, kind, name, epoch, expires)
+        SELECT 'ours', 's', 'n' || i, 1, 1 FROM generate_series(1, {n} * 2) i";
+
+/// Of each table, how many rows were read by an index or in turn, and how many removed.
+const READ_AND_REMOVED: &str =
+    "SELECT relname || ' ' || seq_tup_read + coalesce(idx_tup_fetch, 0) || ' ' || n_tup_del
+    FROM pg_stat_user_tables WHERE schemaname = 'stanchion' AND relname IN ('objects', 'holds') ORDER BY 1";
+
+/// Very many holds of one name that have expired, and very many idle names, cost calls nothing but
+/// their own part, and go. `STANCHION_ROWS` makes it more of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c25_c27_very_many_rows_go_and_hold_up_no_call() {
+    /// The default time limit of a request, and what a call may take at all.
+    const LIMIT: Duration = Duration::from_secs(2).saturating_add(EPSILON);
+    let number: u64 = env::var("STANCHION_ROWS").map_or(20_000, |rows| rows.parse().unwrap());
+    let server = server();
+    drop(lease(&server.url()).steps().await.unwrap());
+    server.script(&MANY.replace("{n}", &number.to_string())).unwrap();
+    let counted = || {
+        let told = server.sql(READ_AND_REMOVED).unwrap();
+        let numbers = told.lines().map(|line| {
+            let (_, numbers) = line.split_once(' ').unwrap();
+            let (read, removed) = numbers.split_once(' ').unwrap();
+            [read, removed].map(|number| number.parse::<u64>().unwrap())
+        });
+        numbers.collect::<Vec<_>>()
+    };
+    let before = counted();
+    let builder = PostgresStore::builder(&server.url()).unwrap().namespace("ours");
+    let minute = Duration::from_secs(60);
+    let store = builder.retention(minute, minute).connect().await.unwrap();
+    let many = store.semaphore("many", SemaphoreOptions::new(u32::try_from(number * 2).unwrap())).unwrap();
+    let other = store.mutex("other", MutexOptions::default()).unwrap();
+    let (watch, mut largest, mut late) = (Stopwatch::start(), [Duration::ZERO; 2], 0);
+    loop {
+        let call = Stopwatch::start();
+        match within(LIMIT, "a call of the name", many.try_acquire()).await {
+            Ok(permit) => drop(permit.expect("there is room")),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+                late += 1;
+            }
+        }
+        largest[0] = largest[0].max(call.elapsed());
+        let call = Stopwatch::start();
+        let guard = within(LIMIT, "a call of another name", other.lock()).await.unwrap();
+        within(LIMIT, "its release", guard.release()).await.unwrap();
+        largest[1] = largest[1].max(call.elapsed());
+        let left = server.sql("SELECT expires FROM stanchion.objects WHERE expires = 1 LIMIT 1").unwrap();
+        let held =
+            server.sql("SELECT expiry FROM stanchion.holds WHERE expiry < 9999999999 LIMIT 1").unwrap();
+        if left.trim().is_empty() && held.trim().is_empty() {
+            break;
+        }
+        assert!(watch.elapsed() < minute * 10, "rows are left after 10 min");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    println!(
+        "{number} holds and {} names are gone after {:?}; largest call of the name {:?}, of another {:?}; \
+         {late} of the name ended as unavailable",
+        number * 2,
+        watch.elapsed(),
+        largest[0],
+        largest[1]
+    );
+    drop(store);
+    eventually(EPSILON * 4, "the server counts", || async {
+        counted().iter().zip(&before).all(|(after, before)| after[1] >= before[1] + number)
+    })
+    .await;
+    for (table, (after, before)) in ["holds", "objects"].iter().zip(counted().iter().zip(&before)) {
+        let (read, removed) = (after[0] - before[0], after[1] - before[1]);
+        println!("{table}: {read} rows read, {removed} removed");
+        assert!(read <= removed * 5, "{table}: {read} rows read for {removed}");
+    }
 }
