@@ -10,6 +10,10 @@ use super::terms::{Lease, Terms};
 use crate::clock::Moment;
 use crate::session_id::SessionId;
 
+/// How long a hold waits for the poll of the future that it was granted to: then it is the next
+/// one's (C6).
+pub(super) const OFFER: Duration = Duration::from_secs(30);
+
 /// One hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
@@ -21,6 +25,9 @@ pub(crate) struct Grant {
     /// Store time of the grant, in µs.
     pub(crate) since: u64,
     pub(crate) lease: Option<Box<Lease>>,
+    /// Until when it waits for the poll of the future that it was granted to; `None` once it was
+    /// handed out.
+    pub(crate) offered_until: Option<Instant>,
     /// The terms of the handle, for the label.
     pub(crate) terms: Terms,
 }
@@ -30,12 +37,23 @@ impl Grant {
         self.session == SessionId::NONE
     }
 
+    /// Returns whether the future that it was granted to has not been polled since.
+    pub(super) fn is_offered(&self) -> bool {
+        self.offered_until.is_some()
+    }
+
     pub(crate) fn end(&self) -> Option<Instant> {
         self.lease.as_ref().map(|lease| lease.end)
     }
 
+    /// Returns when it ends, unless its future is polled before.
+    fn next_end(&self) -> Option<Instant> {
+        let end = self.end();
+        self.offered_until.map_or(end, |offered| Some(end.map_or(offered, |end| end.min(offered))))
+    }
+
     fn is_over(&self, now: Instant) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.end <= now)
+        self.next_end().is_some_and(|end| end <= now)
     }
 
     pub(super) fn holder(&self, at: Moment) -> Holder {
@@ -82,8 +100,8 @@ impl Holds {
 
     #[inline]
     pub(crate) fn insert(&mut self, grant: Grant) {
-        if let Some(lease) = &grant.lease {
-            self.next_end = Some(self.next_end.map_or(lease.end, |next| next.min(lease.end)));
+        if let Some(end) = grant.next_end() {
+            self.next_end = Some(self.next_end.map_or(end, |next| next.min(end)));
         }
         if self.first.is_none() {
             self.first = Some(grant);
@@ -110,7 +128,7 @@ impl Holds {
     /// Takes out the holds that have ended, and computes the exact next end.
     pub(crate) fn expired(&mut self, now: Instant) -> Vec<Grant> {
         let expired = self.take_if(|grant| grant.is_over(now));
-        self.next_end = self.iter().filter_map(|grant| grant.end()).min();
+        self.next_end = self.iter().filter_map(Grant::next_end).min();
         expired
     }
 

@@ -10,7 +10,7 @@ use stanchion_core::{FencingToken, Ticket};
 
 use super::claim::Claim;
 use super::generations::{Cause, Generations};
-use super::holds::{Grant, Holds};
+use super::holds::{Grant, Holds, OFFER};
 use super::queue::{Arrival, Queue, Refusal, Waiter};
 use super::terms::Terms;
 use super::transition::Transition;
@@ -133,7 +133,10 @@ impl Permits {
     fn expire(&mut self, transition: &mut Transition<'_>) {
         if self.holds.next_end().is_some_and(|next| next <= transition.at().now) {
             let expired = self.holds.expired(transition.at().now);
+            let (offered, expired): (Vec<_>, Vec<_>) = expired.into_iter().partition(Grant::is_offered);
             expired.iter().for_each(|grant| transition.lose(grant, LossCause::Deadline));
+            // Nobody had a hold whose future was not polled (W4).
+            offered.iter().for_each(|grant| self.end_one(grant, Cause::Cancelled, transition));
             self.end_all(expired, Cause::Expired, transition);
         }
     }
@@ -146,7 +149,7 @@ impl Permits {
         transition: &mut Transition<'_>,
     ) -> Option<FencingToken> {
         let free = self.queue.is_empty() && self.fits(claim.weight);
-        free.then(|| self.grant(claim, transition))
+        free.then(|| self.grant(claim, None, transition))
     }
 
     /// Returns an arrival number at the end of the queue.
@@ -173,6 +176,7 @@ impl Permits {
         transition: &mut Transition<'_>,
     ) -> Progress {
         if let Some(grant) = self.holds.get_mut(ticket) {
+            grant.offered_until = None;
             if grant.lease.is_some() {
                 grant.since = transition.at().micros;
                 grant.lease = terms.lease(transition.at().now);
@@ -277,11 +281,17 @@ impl Permits {
     }
 
     #[inline]
-    fn grant(&mut self, claim: Claim<'_>, transition: &mut Transition<'_>) -> FencingToken {
+    fn grant(
+        &mut self,
+        claim: Claim<'_>,
+        offered_until: Option<Instant>,
+        transition: &mut Transition<'_>,
+    ) -> FencingToken {
         let Claim { ticket, weight, session, terms } = claim;
         let at = transition.at();
         let (token, lease, terms) = (self.draw_token(at.micros), terms.lease(at.now), terms.clone());
-        self.hold(Grant { ticket, token, weight, session, since: at.micros, lease, terms }, transition);
+        let since = at.micros;
+        self.hold(Grant { ticket, token, weight, session, since, lease, offered_until, terms }, transition);
         self.used += u64::from(weight);
         self.limit_used = self.limit_retention.map(|_| at.now);
         if let Some(generations) = &mut self.generations {
@@ -296,7 +306,8 @@ impl Permits {
     fn serve(&mut self, transition: &mut Transition<'_>) {
         while self.queue.head().is_some_and(|head| self.fits(head.weight)) {
             if let Some(waiter) = self.queue.pop() {
-                self.grant(waiter.claim(), transition);
+                let offered_until = transition.at().now.checked_add(OFFER);
+                self.grant(waiter.claim(), offered_until, transition);
                 transition.wake(waiter.waker);
             }
         }

@@ -228,3 +228,31 @@ async fn c8_a_lease_that_appears_while_others_wait_is_waited_for() {
     waiting.await.unwrap().unwrap();
     assert_eq!(start.elapsed(), TTL);
 }
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_waiter_that_nobody_polls_has_its_turn_for_30_s() {
+    let store = MemoryStore::new();
+    let mutex = mutex(&store, "a");
+    let guard = mutex.lock().await.unwrap();
+    let mut left = Polled::new(mutex.lock());
+    assert!(left.poll().is_none());
+    let start = Instant::now();
+    let mut next = Box::pin(mutex.lock());
+    tokio::select! {
+        biased;
+        _ = &mut next => panic!("it is held"),
+        () = std::future::ready(drop(guard)) => {}
+    }
+    let guard = next.await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_secs(30));
+    // It is in front of those who came after it.
+    let mut last = Polled::new(mutex.lock());
+    assert!(left.poll().is_none() && last.poll().is_none());
+    drop(guard);
+    assert!(last.poll().is_none());
+    let guard = left.poll().unwrap().unwrap();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(guard.is_held(), "once it was handed out it has no lease");
+    drop(guard);
+    assert!(last.poll().unwrap().is_ok());
+}

@@ -73,13 +73,15 @@ pub trait Mutex: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropped at any await point, it leaves nothing behind: no hold and no place in the queue
-    /// ([C4]).
+    /// ([C4]). One that was begun and is not polled any more is passed over before a lease is over;
+    /// polled again, it asks anew ([C6]).
     ///
     /// [C1]: crate::contract#c1
     /// [C17]: crate::contract#c17
     /// [C22]: crate::contract#c22
     /// [C26]: crate::contract#c26
     /// [C4]: crate::contract#c4
+    /// [C6]: crate::contract#c6
     /// [W6]: crate::contract#w6
     async fn lock(&self) -> Result<MutexGuard>;
 

@@ -65,7 +65,8 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropped at any await point, it leaves nothing behind: no permit and no place in the queue
-    /// ([C4]).
+    /// ([C4]). One that was begun and is not polled any more is passed over before a lease is over;
+    /// polled again, it asks anew ([C6]).
     ///
     /// # Examples
     /// ```
@@ -82,6 +83,7 @@ pub trait Semaphore: Debug + Send + Sync {
     /// [C17]: crate::contract#c17
     /// [C20]: crate::contract#c20
     /// [C4]: crate::contract#c4
+    /// [C6]: crate::contract#c6
     async fn acquire_many(&self, count: u32) -> Result<Permit>;
 
     /// Takes one permit if one is free and there is no live waiter; `None` otherwise.

@@ -75,10 +75,13 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// `on_mismatch`.
     ///
     /// # Cancel safety
-    /// Dropped at any await point, it leaves nothing behind ([C4]).
+    /// Dropped at any await point, it leaves nothing behind ([C4]). One that was begun and is not
+    /// polled any more is passed over before a lease is over, and is no member; polled again, it
+    /// asks anew ([C6]).
     ///
     /// [W7]: crate::contract#w7
     /// [C4]: crate::contract#c4
+    /// [C6]: crate::contract#c6
     async fn add(&self) -> Result<Member>;
 
     /// Adds `count` members together, 1 to 10,000, all or nothing.

@@ -10,8 +10,9 @@ use crate::Result;
 use crate::clock::{sleep, timeout};
 use crate::engine::background::Background;
 use crate::engine::keeping::renewal::renew_due;
+use crate::engine::sending::leftover::MIN_PATIENCE;
 use crate::engine::shared::Shared;
-use crate::engine::timing::POLL_INTERVAL;
+use crate::engine::timing::{POLL_INTERVAL, engine_now as now};
 use crate::engine::waiting::questions::{poll, watch_groups};
 use crate::runtime::thread::EngineThread;
 use crate::spi::{Reports, Steps, WakeSource};
@@ -59,6 +60,7 @@ pub(crate) async fn engine(
             poll(shared, steps),
             watch_groups(shared, steps),
             listen(shared, wake),
+            pass_over(shared),
             close_after_panic(shared)
         );
     };
@@ -77,6 +79,32 @@ pub(crate) async fn engine(
 async fn close_after_panic(shared: &Shared) {
     shared.containment.panicked().await;
     shared.close();
+}
+
+/// Takes acquisitions over that keep others waiting although nobody polls them (C6): what they have
+/// at the store is freed.
+async fn pass_over(shared: &Shared) {
+    loop {
+        shared.waiters.to_pass_over.notified().await;
+        let mut pause = MIN_PATIENCE;
+        loop {
+            sleep(pause).await;
+            let at = now();
+            let (unpolled, next) = shared.waiters.take_unpolled(at);
+            for leftover in &unpolled {
+                tracing::debug!(
+                    stanchion.store = shared.store(),
+                    stanchion.kind = leftover.object.kind.as_str(),
+                    stanchion.name = leftover.object.name.as_str(),
+                    stanchion.ticket = %leftover.ticket,
+                    "nobody polls a call whose turn it is: it is passed over"
+                );
+                shared.free(leftover);
+            }
+            let Some(next) = next else { break };
+            pause = next.saturating_duration_since(at).min(MIN_PATIENCE);
+        }
+    }
 }
 
 /// Passes wake-ups on to the waiters.

@@ -8,6 +8,7 @@ mod lost;
 mod queue;
 mod release;
 mod transfer;
+mod unpolled;
 
 pub(crate) use cancel::*;
 pub(crate) use deadline::*;
@@ -17,3 +18,4 @@ pub(crate) use lost::*;
 pub(crate) use queue::*;
 pub(crate) use release::*;
 pub(crate) use transfer::*;
+pub(crate) use unpolled::*;

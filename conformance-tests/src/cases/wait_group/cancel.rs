@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use stanchion_core::clock::Instant;
 use stanchion_core::{Detached, ErrorKind, HoldOptions, WaitGroup};
 
 use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, Cut, EPSILON, POLL_FLOOR, TICK, drop_after, eventually, lease_of, now, unique, within,
+    CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, drop_after, eventually, lease_of, leased, long_ttl,
+    now, unique, within,
 };
 
 /// Maximum number of polls: more than any call needs before it waits.
@@ -60,6 +62,30 @@ pub(crate) async fn c4_w7_a_dropped_timed_add_leaves_nothing(h: &dyn Harness) {
             }
         }
     }
+}
+
+/// C6, W4: an add that is left alone after some polls counts neither as a member nor as one that
+/// expired.
+pub(crate) async fn c6_w4_a_member_that_nobody_polled_does_not_expire(h: &dyn Harness) {
+    let ttl = long_ttl(h);
+    let leave = |polls| async move {
+        let name = unique("group");
+        let (group, other) =
+            (client(h, &name, None, leased(ttl)).await, client(h, &name, None, leased(ttl)).await);
+        let member = other.add().await.expect("add");
+        let mut adding = Box::pin(group.add());
+        if let Cut::Ended(added) = drop_after(polls, &mut adding).await {
+            return added.expect("a member").done().await.expect("done");
+        }
+        eventually(ttl + EPSILON, "it is no member", || async { other.count().await.expect("count") == 1 })
+            .await;
+        member.done().await.expect("done");
+        let outcome = within(ttl + POLL_FLOOR + EPSILON, "zero", other.wait()).await.expect("wait");
+        assert_eq!((outcome.finished, outcome.abandoned, outcome.expired), (1, 0, 0), "{polls} polls");
+        let added = within(QUEUED, "it goes on", adding).await.expect("a member");
+        added.done().await.expect("done");
+    };
+    join_all((1..6).map(leave)).await;
 }
 
 /// C4: a wait with a time limit that is dropped at the k-th poll, for every k, changes nothing.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::engine::sending::leftover::{Left, Leftover};
+use crate::engine::sending::leftover::{Left, Leftover, patience};
 use crate::engine::shared::EngineHandle;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::spi::Object;
@@ -17,6 +17,8 @@ pub(crate) struct InDoubt {
     pub(crate) leftover: Leftover,
     /// A request was sent, and its outcome has no owner yet.
     open: bool,
+    /// A request was sent before.
+    is_known: bool,
 }
 
 impl InDoubt {
@@ -27,23 +29,50 @@ impl InDoubt {
         lease: Ttl,
         left: Left,
     ) -> Self {
-        let leftover = Leftover { object: object.clone(), ticket, lease, left, is_answered: false };
+        let leftover =
+            Leftover { object: object.clone(), ticket, lease, left, is_answered: false, patience: None };
         engine.shared.containment.outages.acquiring.fetch_add(1, Ordering::Relaxed);
-        Self { engine: Arc::clone(engine), leftover, open: false }
+        Self { engine: Arc::clone(engine), leftover, open: false, is_known: false }
     }
 
-    /// Notes that a request is about to be sent. From now on a close frees what it leaves.
-    pub(crate) fn sent(&mut self) {
+    /// Has the engine take it over where its caller does not go on and others wait for it: nobody
+    /// polls it (C6).
+    #[must_use]
+    pub(crate) fn with_patience(mut self) -> Self {
+        self.leftover.patience = Some(patience(self.leftover.lease));
+        self
+    }
+
+    /// Notes that a request is about to be sent. From now on a close frees what it leaves. Returns
+    /// `false` if the engine has taken the ticket over: it must not be used any more.
+    pub(crate) fn sent(&mut self) -> bool {
         self.open = true;
         self.leftover.is_answered = false;
-        self.engine.shared.waiters.ask(&self.leftover);
+        let is_known = std::mem::replace(&mut self.is_known, true);
+        self.engine.shared.waiters.ask(&self.leftover, is_known)
     }
 
-    /// Notes that every request so far was answered, the last one with a place in the queue: none
-    /// of them can arrive after what frees that (C4).
-    pub(crate) fn answered(&mut self) {
-        self.leftover.is_answered = true;
-        self.engine.shared.waiters.ask(&self.leftover);
+    /// Notes that its caller has a grant in its hands. Returns `false` if the engine has taken it
+    /// over.
+    pub(crate) fn hand_out(&self) -> bool {
+        self.engine.shared.waiters.hand_out(self.leftover.ticket)
+    }
+
+    /// Returns whether the engine has taken it over.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        !self.engine.shared.waiters.is_asking(self.leftover.ticket)
+    }
+
+    /// Notes the answer that it queues. `is_answered`: every request so far was answered, so that
+    /// none of them can arrive after what frees the place (C4).
+    pub(crate) fn queued(&mut self, is_answered: bool) {
+        self.leftover.is_answered = is_answered;
+        self.engine.shared.waiters.queued(&self.leftover);
+    }
+
+    /// Notes that a request failed, and that its caller goes on after a pause.
+    pub(crate) fn failed(&self) {
+        self.engine.shared.waiters.failed(self.leftover.ticket);
     }
 
     /// Notes that nothing is left at the store, or that what is left has an owner.

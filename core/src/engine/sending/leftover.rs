@@ -1,5 +1,7 @@
 //! What a request without an answer may have left at the store, and how that is freed.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::engine::timing::engine_now as now;
@@ -27,13 +29,24 @@ pub(crate) struct Leftover {
     pub(crate) left: Left,
     /// Every request of the ticket was answered.
     pub(crate) is_answered: bool,
+    /// How long others wait for its caller to go on, where they do (C6).
+    pub(crate) patience: Option<Duration>,
+}
+
+/// The minimum patience with a caller: so long may a request take beyond its time limit.
+pub(crate) const MIN_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Returns how long others wait for the caller of an acquisition. It is less than a lease, so that
+/// what was granted is withdrawn, and does not expire (W4), and more than a request may take.
+pub(crate) fn patience(lease: Ttl) -> Duration {
+    (lease.get() * 3 / 4).max(lease.get() / 3 + MIN_PATIENCE)
 }
 
 impl Leftover {
     /// Returns the request that frees it, and until when that is tried. A place lasts as long as
     /// its process lives; a hold ends with its lease.
     pub(crate) fn freeing(&self) -> (Request, Option<Instant>) {
-        let Self { object, ticket, lease, left, is_answered } = self;
+        let Self { object, ticket, lease, left, is_answered, .. } = self;
         let (object, ticket) = (object.clone(), *ticket);
         let tombstone = (!is_answered).then_some(lease.tombstone());
         let request = match left {

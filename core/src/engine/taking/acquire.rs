@@ -44,6 +44,8 @@ enum Next {
     /// Wait in the queue.
     Wait(Queued),
     Again,
+    /// The engine has taken the ticket over.
+    TakenOver,
     /// Request anew, with another ticket.
     Anew,
 }
@@ -65,7 +67,15 @@ impl Acquisition<'_> {
                 self.engine.shared.check_open()?;
             }
             let before = in_doubt.is_open();
-            in_doubt.sent();
+            if !in_doubt.sent() {
+                // Nobody polled this call, others waited for it, and so it was passed over (C6).
+                if self.wait_limit.end().is_some_and(|end| now() >= end) {
+                    return Ok(None);
+                }
+                self.request.ticket = Ticket::random();
+                (in_doubt, wake_up, ambiguous) = (self.in_doubt(), None, false);
+                continue;
+            }
             let sent = now();
             match self.ask().await {
                 Ok(answer) => match self.judge(answer, sent, ambiguous, &mut in_doubt)? {
@@ -76,6 +86,7 @@ impl Acquisition<'_> {
                             attempts.ride_out(Error::too_slow(self.request.lease, sent.elapsed())).await?;
                         }
                     }
+                    Next::TakenOver => {}
                     Next::Anew => {
                         cancelled += 1;
                         if cancelled == ATTEMPTS {
@@ -93,6 +104,7 @@ impl Acquisition<'_> {
                     }
                 },
                 Err(error) => {
+                    in_doubt.failed();
                     if error.kind() == ErrorKind::Unknown {
                         ambiguous = true;
                     } else if !before {
@@ -108,6 +120,7 @@ impl Acquisition<'_> {
     fn in_doubt(&self) -> InDoubt {
         let Acquire { object, ticket, lease, queue, .. } = &self.request;
         InDoubt::new(self.engine, object, *ticket, *lease, if *queue { Left::Place } else { Left::Hold })
+            .with_patience()
     }
 
     fn ask(&self) -> impl Future<Output = Result<Acquired>> {
@@ -129,9 +142,9 @@ impl Acquisition<'_> {
             // changes (C20).
             self.request.check = ParameterCheck::Follow;
         }
-        if waits && !ambiguous {
-            in_doubt.answered();
-        } else if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
+        if waits {
+            in_doubt.queued(!ambiguous);
+        } else if !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
             in_doubt.resolved();
         }
         match answer {
@@ -142,12 +155,16 @@ impl Acquisition<'_> {
                 if now() > sent + self.request.lease.handout() {
                     return Ok(Next::Again);
                 }
+                if !in_doubt.hand_out() {
+                    return Ok(Next::TakenOver);
+                }
                 Ok(Next::Done(Some(Grant { token, sent, ambiguous, epoch })))
             }
             Acquired::Waiting { limit, epoch } => {
                 self.limit.learn(limit);
                 Ok(if self.request.queue { Next::Wait(Queued { sent, epoch }) } else { Next::Done(None) })
             }
+            Acquired::Cancelled if in_doubt.is_taken_over() => Ok(Next::TakenOver),
             // `close` cancelled it before this request arrived, or a request whose answer was lost
             // was granted and released by force since.
             Acquired::Cancelled => {

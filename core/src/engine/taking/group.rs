@@ -102,7 +102,9 @@ impl WaitGroupHandle {
         let mut attempts = Attempts::within(WaitLimit::Forever);
         loop {
             self.handle.engine.shared.check_open()?;
-            part.in_doubt.iter_mut().for_each(InDoubt::sent);
+            for member in &mut part.in_doubt {
+                member.sent();
+            }
             let sent = now();
             let split = self.handle.engine.shared.steps.ask(part.split.clone()).await;
             match &split {

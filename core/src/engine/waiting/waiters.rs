@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::Ticket;
 use crate::clock::now;
-use crate::engine::sending::leftover::Leftover;
-use crate::engine::timing::LIVENESS;
+use crate::engine::sending::leftover::{Leftover, MIN_PATIENCE};
+use crate::engine::timing::{LIVENESS, engine_now as real};
 use crate::runtime::contain_wake;
 use crate::spi::{Object, Polled, WakeSource};
 use crate::sync::{Mutex, MutexGuard, Notify};
@@ -74,9 +74,51 @@ pub(crate) struct Queued {
 struct Inner {
     objects: HashMap<Object, WaitedObject>,
     waiting: HashMap<Ticket, Object>,
-    /// The acquisitions under way, and whether a hint arrived before the answer that they queue.
-    asking: HashMap<Ticket, (Leftover, bool)>,
+    /// The acquisitions under way.
+    asking: HashMap<Ticket, Asking>,
     closed: bool,
+}
+
+/// An acquisition under way, of which the store may know.
+#[derive(Debug)]
+struct Asking {
+    leftover: Leftover,
+    /// A hint arrived before the answer that it queues.
+    is_hinted: bool,
+    /// Since when the others may wait for it: a request of it is under way, whose answer may be a
+    /// grant, or it was told that it is its turn.
+    since: Option<Instant>,
+}
+
+impl Asking {
+    /// Returns when it is passed over, unless its caller goes on before (C6).
+    fn due(&self) -> Option<Instant> {
+        let patience = self.leftover.patience?;
+        self.since.map(|since| since + patience)
+    }
+}
+
+impl Inner {
+    /// Notes that it is the turn of these waiters, as far as that is new.
+    fn turn_of(&mut self, tickets: &[Ticket]) {
+        for ticket in tickets {
+            if let Some(asking) = self.asking.get_mut(ticket) {
+                asking.since = asking.since.or_else(|| Some(real()));
+            }
+        }
+    }
+
+    /// Forgets a waiter; returns what woke it.
+    fn stop_waiting(&mut self, ticket: Ticket, waiters: &Waiters) -> Option<WakeUp> {
+        let object = self.waiting.remove(&ticket)?;
+        let watched = self.objects.get_mut(&object)?;
+        let wake_up = watched.wake_ups.remove(&ticket);
+        if watched.wake_ups.is_empty() {
+            self.objects.remove(&object);
+            waiters.watch(&object, false);
+        }
+        wake_up
+    }
 }
 
 /// The waiters of one store object.
@@ -89,6 +131,8 @@ pub(crate) struct Waiters {
     /// are none.
     pub(crate) to_poll: Notify,
     pub(crate) to_listen: Notify,
+    /// Notified when there is an acquisition again.
+    pub(crate) to_pass_over: Notify,
 }
 
 /// Of the time after which a store calls a process silent, what may pass unheard by this process's
@@ -111,12 +155,73 @@ impl Waiters {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers an acquisition of which a request is about to be sent, or was answered;
-    /// [`leave`](Self::leave) ends it. A hint that came before stays.
-    pub(crate) fn ask(&self, leftover: &Leftover) {
+    /// Registers an acquisition of which a request is about to be sent; [`leave`](Self::leave) ends
+    /// it. A hint that came before stays. `is_known`: it was registered before. Returns `false` if
+    /// it was taken over since.
+    pub(crate) fn ask(&self, leftover: &Leftover, is_known: bool) -> bool {
         let mut inner = self.inner();
-        let asking = inner.asking.entry(leftover.ticket).or_insert_with(|| (leftover.clone(), false));
-        asking.0.is_answered = leftover.is_answered;
+        if is_known && leftover.patience.is_some() && !inner.asking.contains_key(&leftover.ticket) {
+            return false;
+        }
+        let is_first = inner.asking.is_empty();
+        let asking = inner.asking.entry(leftover.ticket).or_insert_with(|| Asking {
+            leftover: leftover.clone(),
+            is_hinted: false,
+            since: None,
+        });
+        asking.leftover.is_answered = leftover.is_answered;
+        asking.since = Some(real());
+        drop(inner);
+        if is_first {
+            self.to_pass_over.notify_one();
+        }
+        true
+    }
+
+    /// Notes the answer that an acquisition queues: nobody waits for it now.
+    pub(crate) fn queued(&self, leftover: &Leftover) {
+        if let Some(asking) = self.inner().asking.get_mut(&leftover.ticket) {
+            asking.leftover.is_answered = leftover.is_answered;
+            asking.since = asking.is_hinted.then(real);
+        }
+    }
+
+    /// Notes that a request of an acquisition failed.
+    pub(crate) fn failed(&self, ticket: Ticket) {
+        if let Some(asking) = self.inner().asking.get_mut(&ticket) {
+            asking.since = Some(real());
+        }
+    }
+
+    /// Notes that the caller has a grant in its hands; `false` if a close has taken it over, or it
+    /// was passed over.
+    pub(crate) fn hand_out(&self, ticket: Ticket) -> bool {
+        let mut inner = self.inner();
+        let asking = inner.asking.get_mut(&ticket);
+        asking.map(|asking| asking.leftover.patience = None).is_some()
+    }
+
+    /// Returns whether the acquisition is still this one's: a close can have taken it over, or it
+    /// was passed over.
+    pub(crate) fn is_asking(&self, ticket: Ticket) -> bool {
+        self.inner().asking.contains_key(&ticket)
+    }
+
+    /// Takes the acquisitions over that keep others waiting and whose callers have not gone on for
+    /// too long: nobody polls them. Returns also when the next one may be due, if there are any.
+    pub(crate) fn take_unpolled(&self, at: Instant) -> (Vec<Leftover>, Option<Instant>) {
+        let mut inner = self.inner();
+        let is_due = |asking: &Asking| asking.due().is_some_and(|due| due <= at);
+        let unpolled: Vec<_> = inner.asking.extract_if(|_, asking| is_due(asking)).collect();
+        let mut woken = Woken::default();
+        for (ticket, _) in &unpolled {
+            woken.0.extend(inner.stop_waiting(*ticket, self));
+        }
+        let next = (!inner.asking.is_empty())
+            .then(|| inner.asking.values().filter_map(Asking::due).min().unwrap_or(at + MIN_PATIENCE));
+        drop(inner);
+        woken.send();
+        (unpolled.into_iter().map(|(_, asking)| asking.leftover).collect(), next)
     }
 
     /// Adds a waiter that the store has queued.
@@ -130,7 +235,9 @@ impl Waiters {
         let Queued { sent, epoch } = queued;
         let wake_up = WakeUp::default();
         let mut inner = self.inner();
-        if inner.closed || inner.asking.get(&ticket).is_some_and(|(_, is_hinted)| *is_hinted) {
+        // One that was taken over goes on at once.
+        let asking = inner.asking.get_mut(&ticket);
+        if asking.is_none_or(|asking| std::mem::take(&mut asking.is_hinted)) || inner.closed {
             wake_up.notify_one();
         }
         let first = inner.waiting.is_empty();
@@ -160,14 +267,7 @@ impl Waiters {
         if inner.asking.remove(&ticket).is_some() {
             free();
         }
-        let Some(object) = inner.waiting.remove(&ticket) else { return };
-        if let Some(watched) = inner.objects.get_mut(&object) {
-            watched.wake_ups.remove(&ticket);
-            if watched.wake_ups.is_empty() {
-                inner.objects.remove(&object);
-                self.watch(&object, false);
-            }
-        }
+        inner.stop_waiting(ticket, self);
     }
 
     /// Ends an acquisition of which nothing is to be freed; `false` if a close has taken it over.
@@ -189,10 +289,11 @@ impl Waiters {
         let object = inner.waiting.get(&ticket);
         if let Some(watched) = object.and_then(|object| inner.objects.get(object)) {
             let woken = watched.of(&[ticket]);
+            inner.turn_of(&[ticket]);
             drop(inner);
             woken.send();
-        } else if let Some((_, is_hinted)) = inner.asking.get_mut(&ticket) {
-            *is_hinted = true;
+        } else if let Some(asking) = inner.asking.get_mut(&ticket) {
+            asking.is_hinted = true;
         }
     }
 
@@ -201,7 +302,7 @@ impl Waiters {
         let mut inner = self.inner();
         inner.closed = true;
         let woken = Woken(inner.objects.values().flat_map(|watched| watched.all().0).collect());
-        let asking = inner.asking.drain().map(|(_, (leftover, _))| leftover).collect();
+        let asking = inner.asking.drain().map(|(_, asking)| asking.leftover).collect();
         drop(inner);
         woken.send();
         asking
@@ -262,6 +363,7 @@ impl Waiters {
         watched.heard = sent;
         let orphaned = unknown.iter().filter(|ticket| watched.unknown.contains(ticket)).copied().collect();
         watched.unknown = unknown;
+        inner.turn_of(&polled.ready);
         drop(inner);
         woken.send();
         orphaned
@@ -271,8 +373,9 @@ impl Waiters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::sending::leftover::Left;
     use crate::sync::model::explore;
-    use crate::{Kind, Name};
+    use crate::{Kind, Name, Ttl};
 
     fn is_woken(wake_up: &WakeUp) -> bool {
         let mut notified = std::pin::pin!(wake_up.notified());
@@ -288,12 +391,15 @@ mod tests {
 
     fn marks() {
         let object = Object { kind: Kind::Mutex, name: Name::new("a").unwrap() };
-        let lease = Duration::from_secs(2);
+        let lease = Ttl::new(Duration::from_secs(2)).unwrap();
         for (silence, asks, wakes) in [(300, false, false), (1_000, true, false), (2_000, true, true)] {
             let waiters = Waiters::default();
             let sent = now().checked_sub(Duration::from_millis(silence)).unwrap();
             let ticket = Ticket::random();
-            let wake_up = waiters.join(&object, ticket, lease, Queued { sent, epoch: 1 });
+            let (left, is_answered, patience) = (Left::Place, true, None);
+            let leftover = Leftover { object: object.clone(), ticket, lease, left, is_answered, patience };
+            waiters.ask(&leftover, false);
+            let wake_up = waiters.join(&object, ticket, lease.get(), Queued { sent, epoch: 1 });
             assert_eq!(waiters.marked(&object, now()), asks, "after {silence} ms");
             assert_eq!(is_woken(&wake_up), wakes, "after {silence} ms");
             // A poll that answers then still sees the silence.
