@@ -212,14 +212,14 @@ impl Pool {
         }
     }
 
-    /// As [`rows_by`](Self::rows_by). On the engine's runtime it goes on by itself: a caller that
-    /// is not polled would keep a connection that the callers of other runtimes wait for.
+    /// As [`rows_by`](Self::rows_by), by a task of its own: a caller that nobody polls would keep a
+    /// connection that others wait for (C27).
     ///
     /// # Errors
     /// As [`rows`](Self::rows).
     #[expect(
         clippy::disallowed_methods,
-        reason = "it runs on the engine's runtime, until its caller drops it"
+        reason = "it runs on the runtime that its caller chose, until its caller drops it"
     )]
     pub(crate) async fn rows_of_call(
         self: &Arc<Self>,
@@ -227,13 +227,11 @@ impl Pool {
         arguments: PgArguments,
         end: Instant,
     ) -> Result<Vec<PgRow>> {
-        if !self.is_on_engine() {
-            return self.rows_by(statement, arguments, end).await;
-        }
+        current_runtime()?;
         let (pool, statement) = (Arc::clone(self), statement.clone());
         let task = tokio::spawn(async move { pool.rows_by(&statement, arguments, end).await });
         let mut request = Request(task);
-        let gone = |_| Error::new(ErrorKind::Unknown, "the engine's thread has ended");
+        let gone = |_| Error::new(ErrorKind::Unknown, "the runtime that made the request has ended");
         (&mut request.0).await.map_err(gone)?
     }
 
