@@ -10,10 +10,10 @@ use crate::Result;
 use crate::clock::{sleep, timeout};
 use crate::engine::background::Background;
 use crate::engine::keeping::renewal::renew_due;
-use crate::engine::sending::leftover::MIN_PATIENCE;
 use crate::engine::shared::Shared;
 use crate::engine::timing::{POLL_INTERVAL, engine_now as now};
 use crate::engine::waiting::questions::{poll, watch_groups};
+use crate::engine::waiting::waiters::MIN_PATIENCE;
 use crate::runtime::thread::EngineThread;
 use crate::spi::{Reports, Steps, WakeSource};
 use crate::sync::caught;
@@ -88,9 +88,15 @@ async fn pass_over(shared: &Shared) {
         shared.waiters.to_pass_over.notified().await;
         let mut pause = MIN_PATIENCE;
         loop {
+            let planned = now() + pause;
             sleep(pause).await;
             let at = now();
-            let (unpolled, next) = shared.waiters.take_unpolled(at);
+            if at > planned + MIN_PATIENCE {
+                // The process, or the machine, stood still: callers have their time now.
+                pause = MIN_PATIENCE;
+                continue;
+            }
+            let (unpolled, next) = shared.waiters.take_unpolled(at, |leftover| shared.free(leftover));
             for leftover in &unpolled {
                 tracing::debug!(
                     stanchion.store = shared.store(),
@@ -99,7 +105,6 @@ async fn pass_over(shared: &Shared) {
                     stanchion.ticket = %leftover.ticket,
                     "nobody polls a call whose turn it is: it is passed over"
                 );
-                shared.free(leftover);
             }
             let Some(next) = next else { break };
             pause = next.saturating_duration_since(at).min(MIN_PATIENCE);

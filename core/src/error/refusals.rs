@@ -70,6 +70,15 @@ impl Error {
         Self::new(ErrorKind::Unavailable, detail)
     }
 
+    /// Returns the error of a call of one attempt that nobody polled while others waited for it
+    /// ([C6]): it holds nothing.
+    ///
+    /// [C6]: crate::contract#c6
+    pub(crate) fn passed_over() -> Self {
+        let detail = "nobody polled the call while others waited for it, and so it was withdrawn";
+        Self::new(ErrorKind::Unavailable, detail)
+    }
+
     /// Returns the error of a call of a process that has too many calls in doubt ([C28]).
     ///
     /// [C28]: crate::contract#c28

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::engine::sending::leftover::{Left, Leftover, patience};
+use crate::engine::sending::leftover::{Left, Leftover};
 use crate::engine::shared::EngineHandle;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::spi::Object;
@@ -29,8 +29,14 @@ impl InDoubt {
         lease: Ttl,
         left: Left,
     ) -> Self {
-        let leftover =
-            Leftover { object: object.clone(), ticket, lease, left, is_answered: false, patience: None };
+        let leftover = Leftover {
+            object: object.clone(),
+            ticket,
+            lease,
+            left,
+            is_answered: false,
+            can_be_passed_over: false,
+        };
         engine.shared.containment.outages.acquiring.fetch_add(1, Ordering::Relaxed);
         Self { engine: Arc::clone(engine), leftover, open: false, is_known: false }
     }
@@ -38,8 +44,8 @@ impl InDoubt {
     /// Has the engine take it over where its caller does not go on and others wait for it: nobody
     /// polls it (C6).
     #[must_use]
-    pub(crate) fn with_patience(mut self) -> Self {
-        self.leftover.patience = Some(patience(self.leftover.lease));
+    pub(crate) fn that_can_be_passed_over(mut self) -> Self {
+        self.leftover.can_be_passed_over = true;
         self
     }
 
@@ -72,7 +78,7 @@ impl InDoubt {
 
     /// Notes that a request failed, and that its caller goes on after a pause.
     pub(crate) fn failed(&self) {
-        self.engine.shared.waiters.failed(self.leftover.ticket);
+        self.engine.shared.waiters.failed(self.leftover.ticket, self.open);
     }
 
     /// Notes that nothing is left at the store, or that what is left has an owner.
@@ -108,7 +114,7 @@ impl Drop for InDoubt {
     fn drop(&mut self) {
         let shared = &self.engine.shared;
         shared.containment.outages.acquiring.fetch_sub(1, Ordering::Relaxed);
-        shared.waiters.leave(self.leftover.ticket, || {
+        shared.waiters.leave(&self.leftover, || {
             if self.open {
                 shared.free(&self.leftover);
             }

@@ -29,17 +29,16 @@ pub(crate) struct Leftover {
     pub(crate) left: Left,
     /// Every request of the ticket was answered.
     pub(crate) is_answered: bool,
-    /// How long others wait for its caller to go on, where they do (C6).
-    pub(crate) patience: Option<Duration>,
+    /// Whether the engine takes it over where its caller does not go on and others wait (C6).
+    pub(crate) can_be_passed_over: bool,
 }
 
-/// The minimum patience with a caller: so long may a request take beyond its time limit.
-pub(crate) const MIN_PATIENCE: Duration = Duration::from_millis(250);
-
-/// Returns how long others wait for the caller of an acquisition. It is less than a lease, so that
-/// what was granted is withdrawn, and does not expire (W4), and more than a request may take.
-pub(crate) fn patience(lease: Ttl) -> Duration {
-    (lease.get() * 3 / 4).max(lease.get() / 3 + MIN_PATIENCE)
+impl Leftover {
+    /// How long others wait for its caller. It is less than a lease, so that what was granted is
+    /// withdrawn and does not expire (W4).
+    pub(crate) fn patience(&self) -> Duration {
+        self.lease.get() * 3 / 4
+    }
 }
 
 impl Leftover {

@@ -61,7 +61,7 @@ impl Acquisition<'_> {
         let mut ambiguous = false;
         let (mut late, mut cancelled) = (0, 0);
         let mut attempts = Attempts::within(self.wait_limit);
-        let mut is_again = false;
+        let (mut is_again, mut unanswered) = (false, None);
         loop {
             if std::mem::replace(&mut is_again, true) {
                 self.engine.shared.check_open()?;
@@ -69,20 +69,29 @@ impl Acquisition<'_> {
             let before = in_doubt.is_open();
             if !in_doubt.sent() {
                 // Nobody polled this call, others waited for it, and so it was passed over (C6).
-                if self.wait_limit.end().is_some_and(|end| now() >= end) {
-                    return Ok(None);
+                match self.wait_limit {
+                    WaitLimit::None => return Err(Error::passed_over()),
+                    WaitLimit::Until(end) if now() >= end => return unanswered.map_or(Ok(None), Err),
+                    _ => {}
                 }
                 self.request.ticket = Ticket::random();
+                if wake_up.is_some() {
+                    // It was let into the queue before.
+                    self.request.max_waiters = None;
+                }
                 (in_doubt, wake_up, ambiguous) = (self.in_doubt(), None, false);
                 continue;
             }
             let sent = now();
-            match self.ask().await {
+            let answer = self.ask().await;
+            unanswered = answer.as_ref().err().map(Error::replicate);
+            match answer {
                 Ok(answer) => match self.judge(answer, sent, ambiguous, &mut in_doubt)? {
                     Next::Done(granted) => return Ok(granted.map(|grant| (grant, in_doubt))),
                     Next::Again => {
                         late += 1;
                         if late % ATTEMPTS == 0 {
+                            in_doubt.failed();
                             attempts.ride_out(Error::too_slow(self.request.lease, sent.elapsed())).await?;
                         }
                     }
@@ -104,12 +113,12 @@ impl Acquisition<'_> {
                     }
                 },
                 Err(error) => {
-                    in_doubt.failed();
                     if error.kind() == ErrorKind::Unknown {
                         ambiguous = true;
                     } else if !before {
                         in_doubt.resolved();
                     }
+                    in_doubt.failed();
                     attempts.ride_out(error).await?;
                 }
             }
@@ -120,7 +129,7 @@ impl Acquisition<'_> {
     fn in_doubt(&self) -> InDoubt {
         let Acquire { object, ticket, lease, queue, .. } = &self.request;
         InDoubt::new(self.engine, object, *ticket, *lease, if *queue { Left::Place } else { Left::Hold })
-            .with_patience()
+            .that_can_be_passed_over()
     }
 
     fn ask(&self) -> impl Future<Output = Result<Acquired>> {

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::Ticket;
 use crate::clock::now;
-use crate::engine::sending::leftover::{Leftover, MIN_PATIENCE};
-use crate::engine::timing::{LIVENESS, engine_now as real};
+use crate::engine::sending::leftover::Leftover;
+use crate::engine::timing::{LIVENESS, MAXIMUM_PAUSE, engine_now as real};
 use crate::runtime::contain_wake;
 use crate::spi::{Object, Polled, WakeSource};
 use crate::sync::{Mutex, MutexGuard, Notify};
@@ -85,16 +85,25 @@ struct Asking {
     leftover: Leftover,
     /// A hint arrived before the answer that it queues.
     is_hinted: bool,
-    /// Since when the others may wait for it: a request of it is under way, whose answer may be a
-    /// grant, or it was told that it is its turn.
+    /// Since when others may wait for it: a request of it may have been granted, or it was told that
+    /// it is its turn.
     since: Option<Instant>,
+    /// By then its caller goes on, if somebody polls it.
+    polled_by: Instant,
 }
 
 impl Asking {
     /// Returns when it is passed over, unless its caller goes on before (C6).
     fn due(&self) -> Option<Instant> {
-        let patience = self.leftover.patience?;
-        self.since.map(|since| since + patience)
+        let since = self.since.filter(|_| self.leftover.can_be_passed_over)?;
+        Some((since + self.leftover.patience()).max(self.polled_by))
+    }
+
+    /// Notes that it is its turn.
+    fn turn(&mut self) {
+        if self.since.is_none() {
+            (self.since, self.polled_by) = (Some(real()), real() + MIN_PATIENCE);
+        }
     }
 }
 
@@ -102,8 +111,11 @@ impl Inner {
     /// Notes that it is the turn of these waiters, as far as that is new.
     fn turn_of(&mut self, tickets: &[Ticket]) {
         for ticket in tickets {
-            if let Some(asking) = self.asking.get_mut(ticket) {
-                asking.since = asking.since.or_else(|| Some(real()));
+            let Some(asking) = self.asking.get_mut(ticket) else { continue };
+            if self.waiting.contains_key(ticket) {
+                asking.turn();
+            } else {
+                asking.is_hinted = true;
             }
         }
     }
@@ -135,6 +147,10 @@ pub(crate) struct Waiters {
     pub(crate) to_pass_over: Notify,
 }
 
+/// How long a caller that goes on may take, beyond the time of what it waits for: a busy machine
+/// polls late. Calls under way are looked at again after this time, or earlier.
+pub(crate) const MIN_PATIENCE: Duration = Duration::from_millis(250);
+
 /// Of the time after which a store calls a process silent, what may pass unheard by this process's
 /// own clock.
 const SILENCE: Duration = LIVENESS.saturating_sub(Duration::from_millis(50));
@@ -160,7 +176,7 @@ impl Waiters {
     /// it was taken over since.
     pub(crate) fn ask(&self, leftover: &Leftover, is_known: bool) -> bool {
         let mut inner = self.inner();
-        if is_known && leftover.patience.is_some() && !inner.asking.contains_key(&leftover.ticket) {
+        if is_known && leftover.can_be_passed_over && !inner.asking.contains_key(&leftover.ticket) {
             return false;
         }
         let is_first = inner.asking.is_empty();
@@ -168,9 +184,11 @@ impl Waiters {
             leftover: leftover.clone(),
             is_hinted: false,
             since: None,
+            polled_by: real(),
         });
         asking.leftover.is_answered = leftover.is_answered;
-        asking.since = Some(real());
+        asking.since = asking.since.or_else(|| Some(real()));
+        asking.polled_by = real() + leftover.lease.get() / 3 + MIN_PATIENCE;
         drop(inner);
         if is_first {
             self.to_pass_over.notify_one();
@@ -182,14 +200,19 @@ impl Waiters {
     pub(crate) fn queued(&self, leftover: &Leftover) {
         if let Some(asking) = self.inner().asking.get_mut(&leftover.ticket) {
             asking.leftover.is_answered = leftover.is_answered;
-            asking.since = asking.is_hinted.then(real);
+            asking.since = None;
+            if asking.is_hinted {
+                asking.turn();
+            }
         }
     }
 
-    /// Notes that a request of an acquisition failed.
-    pub(crate) fn failed(&self, ticket: Ticket) {
+    /// Notes that a request of an acquisition failed. `is_open`: it, or an earlier one, may have
+    /// been executed.
+    pub(crate) fn failed(&self, ticket: Ticket, is_open: bool) {
         if let Some(asking) = self.inner().asking.get_mut(&ticket) {
-            asking.since = Some(real());
+            asking.since = asking.since.filter(|_| is_open);
+            asking.polled_by = real() + MAXIMUM_PAUSE + MIN_PATIENCE;
         }
     }
 
@@ -198,7 +221,7 @@ impl Waiters {
     pub(crate) fn hand_out(&self, ticket: Ticket) -> bool {
         let mut inner = self.inner();
         let asking = inner.asking.get_mut(&ticket);
-        asking.map(|asking| asking.leftover.patience = None).is_some()
+        asking.map(|asking| asking.leftover.can_be_passed_over = false).is_some()
     }
 
     /// Returns whether the acquisition is still this one's: a close can have taken it over, or it
@@ -208,14 +231,21 @@ impl Waiters {
     }
 
     /// Takes the acquisitions over that keep others waiting and whose callers have not gone on for
-    /// too long: nobody polls them. Returns also when the next one may be due, if there are any.
-    pub(crate) fn take_unpolled(&self, at: Instant) -> (Vec<Leftover>, Option<Instant>) {
+    /// too long: nobody polls them. `free` frees what is left of one; it is called with the lock
+    /// held, as that of [`leave`](Self::leave). Returns also when the next one may be due, if there
+    /// are any.
+    pub(crate) fn take_unpolled(
+        &self,
+        at: Instant,
+        free: impl Fn(&Leftover),
+    ) -> (Vec<Leftover>, Option<Instant>) {
         let mut inner = self.inner();
         let is_due = |asking: &Asking| asking.due().is_some_and(|due| due <= at);
         let unpolled: Vec<_> = inner.asking.extract_if(|_, asking| is_due(asking)).collect();
         let mut woken = Woken::default();
-        for (ticket, _) in &unpolled {
+        for (ticket, asking) in &unpolled {
             woken.0.extend(inner.stop_waiting(*ticket, self));
+            free(&asking.leftover);
         }
         let next = (!inner.asking.is_empty())
             .then(|| inner.asking.values().filter_map(Asking::due).min().unwrap_or(at + MIN_PATIENCE));
@@ -262,12 +292,15 @@ impl Waiters {
 
     /// Ends an acquisition. `free` frees what is left of it, unless a close has taken that over. It
     /// is called with the lock held, so that a close finds it here or freed.
-    pub(crate) fn leave(&self, ticket: Ticket, free: impl FnOnce()) {
+    pub(crate) fn leave(&self, leftover: &Leftover, free: impl FnOnce()) {
         let mut inner = self.inner();
-        if inner.asking.remove(&ticket).is_some() {
+        let is_its_own = inner.asking.remove(&leftover.ticket).is_some();
+        // Where it was passed over, a request may have left late, after what freed it.
+        let was_passed_over = !is_its_own && !inner.closed && leftover.can_be_passed_over;
+        if is_its_own || was_passed_over && !leftover.is_answered {
             free();
         }
-        inner.stop_waiting(ticket, self);
+        inner.stop_waiting(leftover.ticket, self);
     }
 
     /// Ends an acquisition of which nothing is to be freed; `false` if a close has taken it over.
@@ -286,15 +319,11 @@ impl Waiters {
     /// Delivers a hint. It may be early or late.
     pub(crate) fn wake(&self, ticket: Ticket) {
         let mut inner = self.inner();
-        let object = inner.waiting.get(&ticket);
-        if let Some(watched) = object.and_then(|object| inner.objects.get(object)) {
-            let woken = watched.of(&[ticket]);
-            inner.turn_of(&[ticket]);
-            drop(inner);
-            woken.send();
-        } else if let Some(asking) = inner.asking.get_mut(&ticket) {
-            asking.is_hinted = true;
-        }
+        let watched = inner.waiting.get(&ticket).and_then(|object| inner.objects.get(object));
+        let woken = watched.map(|watched| watched.of(&[ticket])).unwrap_or_default();
+        inner.turn_of(&[ticket]);
+        drop(inner);
+        woken.send();
     }
 
     /// Wakes all waiters, and from now on each that joins; takes all acquisitions under way over.
@@ -396,9 +425,11 @@ mod tests {
             let waiters = Waiters::default();
             let sent = now().checked_sub(Duration::from_millis(silence)).unwrap();
             let ticket = Ticket::random();
-            let (left, is_answered, patience) = (Left::Place, true, None);
-            let leftover = Leftover { object: object.clone(), ticket, lease, left, is_answered, patience };
+            let (left, object) = (Left::Place, object.clone());
+            let (is_answered, can_be_passed_over) = (true, false);
+            let leftover = Leftover { object, ticket, lease, left, is_answered, can_be_passed_over };
             waiters.ask(&leftover, false);
+            let object = leftover.object;
             let wake_up = waiters.join(&object, ticket, lease.get(), Queued { sent, epoch: 1 });
             assert_eq!(waiters.marked(&object, now()), asks, "after {silence} ms");
             assert_eq!(is_woken(&wake_up), wakes, "after {silence} ms");
