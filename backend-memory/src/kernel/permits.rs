@@ -133,12 +133,23 @@ impl Permits {
     fn expire(&mut self, transition: &mut Transition<'_>) {
         if self.holds.next_end().is_some_and(|next| next <= transition.at().now) {
             let expired = self.holds.expired(transition.at().now);
-            let (offered, expired): (Vec<_>, Vec<_>) = expired.into_iter().partition(Grant::is_offered);
-            expired.iter().for_each(|grant| transition.lose(grant, LossCause::Deadline));
-            // Nobody had a hold whose future was not polled (W4).
-            offered.iter().for_each(|grant| self.end_one(grant, Cause::Cancelled, transition));
-            self.end_all(expired, Cause::Expired, transition);
+            self.lose_all(expired, (Cause::Expired, LossCause::Deadline), transition);
         }
+    }
+
+    /// Ends holds that were taken out, and that their guards lose. Nobody had one whose future was
+    /// not polled (W4).
+    fn lose_all(
+        &mut self,
+        ended: Vec<Grant>,
+        (cause, loss): (Cause, LossCause),
+        transition: &mut Transition<'_>,
+    ) {
+        for grant in &ended {
+            transition.lose(grant, loss);
+            self.end_one(grant, if grant.is_offered() { Cause::Cancelled } else { cause }, transition);
+        }
+        self.after_end(transition);
     }
 
     /// Grants at once, or not at all; never ahead of a waiter (C16).
@@ -239,8 +250,7 @@ impl Permits {
     ) -> usize {
         let ended = self.holds.take_if(condition);
         let count = ended.len();
-        ended.iter().for_each(|grant| transition.lose(grant, cause));
-        self.end_all(ended, Cause::Abandoned, transition);
+        self.lose_all(ended, (Cause::Abandoned, cause), transition);
         count
     }
 
@@ -351,17 +361,6 @@ impl Permits {
     pub(crate) fn watch(&mut self, transition: &mut Transition<'_>) {
         self.reap(transition);
         self.rearm(transition);
-    }
-
-    /// Ends holds that were taken out.
-    fn end_all(
-        &mut self,
-        ended: impl IntoIterator<Item = Grant>,
-        cause: Cause,
-        transition: &mut Transition<'_>,
-    ) {
-        ended.into_iter().for_each(|grant| self.end_one(&grant, cause, transition));
-        self.after_end(transition);
     }
 
     #[inline]

@@ -97,12 +97,12 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// Takes note of a hold that has ended in another way than by its holder. A detached one has no
-    /// guard that loses it.
+    /// Takes note of a hold that has ended in another way than by its holder. A detached one, and
+    /// one whose future was not polled, has no guard that loses it.
     #[cold]
     pub(crate) fn lose(&mut self, grant: &Grant, cause: LossCause) {
         self.lost = true;
-        if grant.is_detached() {
+        if grant.is_detached() || grant.is_offered() {
             return;
         }
         let held = Duration::from_micros(self.at().micros.saturating_sub(grant.since));

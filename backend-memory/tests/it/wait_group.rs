@@ -78,6 +78,23 @@ async fn w4_abandoned_and_expired_members_are_reported() {
     assert_eq!(start.elapsed(), TTL);
 }
 
+#[tokio::test]
+async fn c6_w4_a_member_whose_store_is_closed_before_anybody_polled_it_was_none() {
+    let store = MemoryStore::new();
+    let other = store.client();
+    let options = || WaitGroupOptions::default().limit(1);
+    let [group, left] = [&store, &other].map(|store| store.wait_group("g", options()).unwrap());
+    let member = group.add().await.unwrap();
+    let mut adding = Polled::new(left.add());
+    assert!(adding.poll().is_none());
+    member.done().await.unwrap();
+    let mut waiting = Polled::new(group.wait());
+    assert!(waiting.poll().is_none(), "it is the turn of the other");
+    other.close().await.unwrap();
+    let outcome = waiting.poll().unwrap().unwrap();
+    assert_eq!((outcome.finished, outcome.abandoned, outcome.expired), (1, 0, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn w4_a_lease_that_appears_later_is_waited_for() {
     let store = MemoryStore::new();
