@@ -11,9 +11,9 @@ use crate::clock::{sleep, timeout};
 use crate::engine::background::Background;
 use crate::engine::keeping::renewal::renew_due;
 use crate::engine::shared::Shared;
-use crate::engine::timing::{POLL_INTERVAL, engine_now as now};
+use crate::engine::timing::POLL_INTERVAL;
+use crate::engine::waiting::asking::pass_over;
 use crate::engine::waiting::questions::{poll, watch_groups};
-use crate::engine::waiting::waiters::MIN_PATIENCE;
 use crate::runtime::thread::EngineThread;
 use crate::spi::{Reports, Steps, WakeSource};
 use crate::sync::caught;
@@ -79,37 +79,6 @@ pub(crate) async fn engine(
 async fn close_after_panic(shared: &Shared) {
     shared.containment.panicked().await;
     shared.close();
-}
-
-/// Takes acquisitions over that keep others waiting although nobody polls them (C6): what they have
-/// at the store is freed.
-async fn pass_over(shared: &Shared) {
-    loop {
-        shared.waiters.to_pass_over.notified().await;
-        let mut pause = MIN_PATIENCE;
-        loop {
-            let planned = now() + pause;
-            sleep(pause).await;
-            let at = now();
-            if at > planned + MIN_PATIENCE {
-                // The process, or the machine, stood still: callers have their time now.
-                pause = MIN_PATIENCE;
-                continue;
-            }
-            let (unpolled, next) = shared.waiters.take_unpolled(at, |leftover| shared.free(leftover));
-            for leftover in &unpolled {
-                tracing::debug!(
-                    stanchion.store = shared.store(),
-                    stanchion.kind = leftover.object.kind.as_str(),
-                    stanchion.name = leftover.object.name.as_str(),
-                    stanchion.ticket = %leftover.ticket,
-                    "nobody polls a call whose turn it is: it is passed over"
-                );
-            }
-            let Some(next) = next else { break };
-            pause = next.saturating_duration_since(at).min(MIN_PATIENCE);
-        }
-    }
 }
 
 /// Passes wake-ups on to the waiters.

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use crate::Ticket;
 use crate::clock::now;
 use crate::engine::sending::leftover::Leftover;
-use crate::engine::timing::{LIVENESS, MAXIMUM_PAUSE, engine_now as real};
+use crate::engine::timing::LIVENESS;
+use crate::engine::waiting::asking::Asking;
 use crate::runtime::contain_wake;
 use crate::spi::{Object, Polled, WakeSource};
 use crate::sync::{Mutex, MutexGuard, Notify};
@@ -21,10 +22,10 @@ pub(crate) type WakeUp = Arc<Notify>;
 /// wakes, which leaves, and one that panics keeps none from the others (C27).
 #[must_use]
 #[derive(Default)]
-struct Woken(Vec<WakeUp>);
+pub(super) struct Woken(pub(super) Vec<WakeUp>);
 
 impl Woken {
-    fn send(self) {
+    pub(super) fn send(self) {
         self.0.iter().for_each(|wake_up| contain_wake(|| wake_up.notify_one()));
     }
 }
@@ -71,40 +72,12 @@ pub(crate) struct Queued {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+pub(super) struct Inner {
     objects: HashMap<Object, WaitedObject>,
     waiting: HashMap<Ticket, Object>,
     /// The acquisitions under way.
-    asking: HashMap<Ticket, Asking>,
+    pub(super) asking: HashMap<Ticket, Asking>,
     closed: bool,
-}
-
-/// An acquisition under way, of which the store may know.
-#[derive(Debug)]
-struct Asking {
-    leftover: Leftover,
-    /// A hint arrived before the answer that it queues.
-    is_hinted: bool,
-    /// Since when others may wait for it: a request of it may have been granted, or it was told that
-    /// it is its turn.
-    since: Option<Instant>,
-    /// By then its caller goes on, if somebody polls it.
-    polled_by: Instant,
-}
-
-impl Asking {
-    /// Returns when it is passed over, unless its caller goes on before (C6).
-    fn due(&self) -> Option<Instant> {
-        let since = self.since.filter(|_| self.leftover.can_be_passed_over)?;
-        Some((since + self.leftover.patience()).max(self.polled_by))
-    }
-
-    /// Notes that it is its turn.
-    fn turn(&mut self) {
-        if self.since.is_none() {
-            (self.since, self.polled_by) = (Some(real()), real() + MIN_PATIENCE);
-        }
-    }
 }
 
 impl Inner {
@@ -121,7 +94,7 @@ impl Inner {
     }
 
     /// Forgets a waiter; returns what woke it.
-    fn stop_waiting(&mut self, ticket: Ticket, waiters: &Waiters) -> Option<WakeUp> {
+    pub(super) fn stop_waiting(&mut self, ticket: Ticket, waiters: &Waiters) -> Option<WakeUp> {
         let object = self.waiting.remove(&ticket)?;
         let watched = self.objects.get_mut(&object)?;
         let wake_up = watched.wake_ups.remove(&ticket);
@@ -147,10 +120,6 @@ pub(crate) struct Waiters {
     pub(crate) to_pass_over: Notify,
 }
 
-/// How long a caller that goes on may take, beyond the time of what it waits for: a busy machine
-/// polls late. Calls under way are looked at again after this time, or earlier.
-pub(crate) const MIN_PATIENCE: Duration = Duration::from_millis(250);
-
 /// Of the time after which a store calls a process silent, what may pass unheard by this process's
 /// own clock.
 const SILENCE: Duration = LIVENESS.saturating_sub(Duration::from_millis(50));
@@ -167,91 +136,8 @@ impl Waiters {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Registers an acquisition of which a request is about to be sent; [`leave`](Self::leave) ends
-    /// it. A hint that came before stays. `is_known`: it was registered before. Returns `false` if
-    /// it was taken over since.
-    pub(crate) fn ask(&self, leftover: &Leftover, is_known: bool) -> bool {
-        let mut inner = self.inner();
-        if is_known && leftover.can_be_passed_over && !inner.asking.contains_key(&leftover.ticket) {
-            return false;
-        }
-        let is_first = inner.asking.is_empty();
-        let asking = inner.asking.entry(leftover.ticket).or_insert_with(|| Asking {
-            leftover: leftover.clone(),
-            is_hinted: false,
-            since: None,
-            polled_by: real(),
-        });
-        asking.leftover.is_answered = leftover.is_answered;
-        asking.since = asking.since.or_else(|| Some(real()));
-        asking.polled_by = real() + leftover.lease.get() / 3 + MIN_PATIENCE;
-        drop(inner);
-        if is_first {
-            self.to_pass_over.notify_one();
-        }
-        true
-    }
-
-    /// Notes the answer that an acquisition queues: nobody waits for it now.
-    pub(crate) fn queued(&self, leftover: &Leftover) {
-        if let Some(asking) = self.inner().asking.get_mut(&leftover.ticket) {
-            asking.leftover.is_answered = leftover.is_answered;
-            asking.since = None;
-            if asking.is_hinted {
-                asking.turn();
-            }
-        }
-    }
-
-    /// Notes that a request of an acquisition failed. `is_open`: it, or an earlier one, may have
-    /// been executed.
-    pub(crate) fn failed(&self, ticket: Ticket, is_open: bool) {
-        if let Some(asking) = self.inner().asking.get_mut(&ticket) {
-            asking.since = asking.since.filter(|_| is_open);
-            asking.polled_by = real() + MAXIMUM_PAUSE + MIN_PATIENCE;
-        }
-    }
-
-    /// Notes that the caller has a grant in its hands; `false` if a close has taken it over, or it
-    /// was passed over.
-    pub(crate) fn hand_out(&self, ticket: Ticket) -> bool {
-        let mut inner = self.inner();
-        let asking = inner.asking.get_mut(&ticket);
-        asking.map(|asking| asking.leftover.can_be_passed_over = false).is_some()
-    }
-
-    /// Returns whether the acquisition is still this one's: a close can have taken it over, or it
-    /// was passed over.
-    pub(crate) fn is_asking(&self, ticket: Ticket) -> bool {
-        self.inner().asking.contains_key(&ticket)
-    }
-
-    /// Takes the acquisitions over that keep others waiting and whose callers have not gone on for
-    /// too long: nobody polls them. `free` frees what is left of one; it is called with the lock
-    /// held, as that of [`leave`](Self::leave). Returns also when the next one may be due, if there
-    /// are any.
-    pub(crate) fn take_unpolled(
-        &self,
-        at: Instant,
-        free: impl Fn(&Leftover),
-    ) -> (Vec<Leftover>, Option<Instant>) {
-        let mut inner = self.inner();
-        let is_due = |asking: &Asking| asking.due().is_some_and(|due| due <= at);
-        let unpolled: Vec<_> = inner.asking.extract_if(|_, asking| is_due(asking)).collect();
-        let mut woken = Woken::default();
-        for (ticket, asking) in &unpolled {
-            woken.0.extend(inner.stop_waiting(*ticket, self));
-            free(&asking.leftover);
-        }
-        let next = (!inner.asking.is_empty())
-            .then(|| inner.asking.values().filter_map(Asking::due).min().unwrap_or(at + MIN_PATIENCE));
-        drop(inner);
-        woken.send();
-        (unpolled.into_iter().map(|(_, asking)| asking.leftover).collect(), next)
     }
 
     /// Adds a waiter that the store has queued.
