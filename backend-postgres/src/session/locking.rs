@@ -22,6 +22,10 @@ fn unsent() -> Error {
     Error::new(ErrorKind::Unavailable, "no session took the request within its time limit")
 }
 
+fn placed_all_the_same(error: Error) -> Error {
+    Error::new(ErrorKind::Unknown, "it queues, and could not ask for its turn").with_source(error)
+}
+
 impl SessionSteps {
     /// Tries each mutex. A refused acquisition joins the queue and tries again, since an unlock
     /// before its place was committed has not seen the place.
@@ -47,7 +51,8 @@ impl SessionSteps {
             stale_records_removed(&self.lock_sessions, &again).await;
             let again = self.try_all(&again, end, &mut queue_deadline).await;
             for (at, again) in placed.into_iter().zip(again) {
-                outcomes[at] = again;
+                // Whatever became of this try: the place is at the server, and is to be freed.
+                outcomes[at] = again.map(|tried| tried.map_err(placed_all_the_same));
             }
         }
         self.lock_sessions.with(|state| {

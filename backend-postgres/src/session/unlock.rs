@@ -48,11 +48,12 @@ impl SharedState {
         // Needed also if the ticket is found: a claim of it may be waiting for the answer to a
         // probe.
         self.holds.tombstones.add(ask.ticket, at + ask.tombstone.unwrap_or(Ttl::DEFAULT).get());
-        if let Some(answer) = self.end_hold(name, ask.ticket) {
-            return Reply::Later(0, answer);
-        }
+        // Also if the ticket is found: another try of it may wait behind the unlock.
         self.outbound.attempts.cancel(name, ask.ticket);
-        Reply::Now(Ok(Kept::No))
+        match self.end_hold(name, ask.ticket) {
+            Some(answer) => Reply::Later(0, answer),
+            None => Reply::Now(Ok(Kept::No)),
+        }
     }
 
     /// Carries out a request to unlock a mutex by force. It is accepted once the lock is unlocked,
