@@ -1,6 +1,7 @@
 //! Hints to waiters. A step notes them; they leave after its commit, in a request of their own, so
 //! that they fail and delay nothing (C30). Those to waiters of this process need no server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgRow};
@@ -52,7 +53,7 @@ const MAX_HINTS: usize = 500;
 pub(crate) async fn pass_on(
     row: &PgRow,
     (process, local): (ProcessId, &HintBox),
-    pool: &Pool,
+    pool: &Arc<Pool>,
     tell: &Statement,
 ) {
     let Ok(Some(text)) = row.try_get::<Option<String>, _>("hints") else { return };
@@ -68,7 +69,7 @@ pub(crate) async fn pass_on(
 
 /// Sends hints, for a short time from `began` on.
 pub(crate) async fn tell(
-    pool: &Pool,
+    pool: &Arc<Pool>,
     tell: &Statement,
     processes: Vec<Uuid>,
     tickets: Vec<Uuid>,
@@ -80,7 +81,7 @@ pub(crate) async fn tell(
         if arguments.add(processes).and_then(|()| arguments.add(tickets)).is_err() {
             return;
         }
-        if let Err(error) = pool.rows_by(tell, arguments, end).await {
+        if let Err(error) = pool.rows_of_call(tell, arguments, end).await {
             tracing::debug!(
                 error.type = error.kind().as_str(),
                 exception.message = ?error,

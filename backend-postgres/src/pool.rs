@@ -7,6 +7,7 @@ mod runtime_connections;
 mod under_way;
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -231,8 +232,12 @@ impl Pool {
         let (pool, statement) = (Arc::clone(self), statement.clone());
         let task = tokio::spawn(async move { pool.rows_by(&statement, arguments, end).await });
         let mut request = Request(task);
-        let gone = |_| Error::new(ErrorKind::Unknown, "the runtime that made the request has ended");
-        (&mut request.0).await.map_err(gone)?
+        match (&mut request.0).await {
+            Ok(rows) => rows,
+            // The store is closed after it (C27).
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            Err(_) => Err(Error::new(ErrorKind::Unknown, "the runtime that made the request has ended")),
+        }
     }
 
     /// Sends a statement. Sets `sent` before the server may execute it.

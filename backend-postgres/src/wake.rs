@@ -74,7 +74,8 @@ impl Listener {
     }
 
     async fn connect(&self, connector: &Connector) -> Result<Listening> {
-        let limit = connector.timeout_of_each(connector.settings.request_timeout);
+        // It logs in twice.
+        let limit = connector.timeout_of_each(connector.settings.request_timeout) * 2;
         let made = connector.connect::<PgListener>(limit).await?;
         let listener = Some(made.ok_or_else(|| connector.unconnected())?);
         let (channels, runtime) = (HashSet::new(), Handle::current());

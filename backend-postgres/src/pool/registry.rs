@@ -97,9 +97,11 @@ impl Registry {
         self.alive.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes an idle connection of any requests and any runtime.
+    /// Takes an idle connection of any requests and any runtime, which is to be asked first: a
+    /// runtime that is busy drives it not.
     pub(super) fn take_idle(&self) -> Option<Idle> {
-        self.driven().iter().find_map(|(_, local)| local.idle().pop())
+        let idle = self.driven().iter().find_map(|(_, local)| local.idle().pop())?;
+        Some(Idle { since: None, ..idle })
     }
 
     /// Waits until a connection is put back.

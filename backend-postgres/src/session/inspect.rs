@@ -55,7 +55,8 @@ impl PeerSessions {
     }
 
     async fn rows(&self, statement: &Statement, arguments: StatementArguments) -> Result<Vec<PgRow>> {
-        self.pool.rows(statement, arguments.complete()?).await
+        let end = now() + self.pool.request_timeout();
+        self.pool.rows_of_call(statement, arguments.complete()?, end).await
     }
 
     /// Returns the only row of the answer.
