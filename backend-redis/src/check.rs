@@ -183,6 +183,36 @@ async fn flushes(route: &Route, limit: Duration) -> Result<Server> {
     Ok(all)
 }
 
+/// Returns whether the user may wait for wake-ups, and the server knows how. If not, it is logged:
+/// waiters ask once a second then.
+///
+/// # Errors
+/// That of a server that could not be asked.
+pub(crate) async fn may_wait(route: &Route, keyspace: &Keyspace, process: ProcessId) -> Result<bool> {
+    // No waiter of this process exists yet, so that its mailbox is not in use. A text in it is no
+    // mailbox, so that the answer comes at once.
+    let key = keyspace.boxes(process).swap_remove(0);
+    let (mut set, mut pop, mut delete) = (redis::cmd("SET"), redis::cmd("BLPOP"), redis::cmd("DEL"));
+    route.send_command(0, set.arg(&key).arg("").arg("PX").arg(10_000)).await?;
+    let popped = route.send_command(0, pop.arg(&key).arg(1)).await;
+    route.send_command(0, delete.arg(&key)).await?;
+    match popped {
+        Err(error) if matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Unsupported) => {
+            tracing::warn!(
+                name: "stanchion.wake_ups.missing",
+                {
+                    stanchion.store = "redis",
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                },
+                "no wake-ups: waiters ask once a second"
+            );
+            Ok(false)
+        }
+        _ => Ok(true),
+    }
+}
+
 /// Checks that two routes lead to the same database.
 ///
 /// # Errors

@@ -49,6 +49,9 @@ const REFUSALS: [&str; 10] = [
 /// Text of a server before 7.2 about a command in a script that the user may not run.
 const UNNAMED: &str = "can't run this command";
 
+/// Says that the server lacks a command that a script calls.
+const LACKS: &str = "the server lacks a command of a script";
+
 /// Maximum length of the server's text in an error, in characters.
 const MAX_TEXT: usize = 160;
 
@@ -151,16 +154,37 @@ pub(crate) fn naming<'a>(
     missing: &[String],
     needed: impl IntoIterator<Item = &'a str>,
 ) -> Error {
-    let list = |commands: Vec<String>| commands.join(", ");
-    let quoted = |command: &str| format!("'{}'", command.to_lowercase());
     let detail = if missing.is_empty() {
-        let needed = list(needed.into_iter().map(quoted).collect());
-        format!("the user lacks the right to run a command of a script, one of {needed}")
+        format!("the user lacks the right to run a command of a script, one of {}", quoted(needed))
     } else {
-        let missing = list(missing.iter().map(|command| quoted(command)).collect());
-        format!("the user lacks the right to run, in a script, {missing}")
+        let missing = missing.iter().map(String::as_str);
+        format!("the user lacks the right to run, in a script, {}", quoted(missing))
     };
     Error::new(ErrorKind::Unauthorized, detail).with_source(error)
+}
+
+/// Whether the server lacks a command that a script calls: it does not name it.
+pub(crate) fn lacks_unnamed(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unsupported && error.to_string().contains(LACKS)
+}
+
+/// Names the commands that the server lacks or, if they are not known, those that the script needs.
+pub(crate) fn lacking<'a>(
+    error: Error,
+    missing: &[&'a str],
+    needed: impl IntoIterator<Item = &'a str>,
+) -> Error {
+    let detail = if missing.is_empty() {
+        format!("{LACKS}, one of {}", quoted(needed))
+    } else {
+        format!("{LACKS}: {}", quoted(missing.iter().copied()))
+    };
+    Error::new(ErrorKind::Unsupported, detail).with_source(error)
+}
+
+fn quoted<'a>(commands: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted = |command: &str| format!("'{}'", command.to_lowercase());
+    commands.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
 }
 
 fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
@@ -192,6 +216,9 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
     }
     if let Some(refusal) = REFUSALS.iter().find(|refusal| is(error, refusal)) {
         return Some((ErrorKind::Unavailable, format!("the server refuses requests for now: {refusal}")));
+    }
+    if says(error, "Unknown Redis command called from") {
+        return refused(ErrorKind::Unsupported, LACKS);
     }
     if says(error, "unknown command") {
         // The rest of its text repeats the arguments.

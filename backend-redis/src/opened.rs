@@ -42,6 +42,7 @@ pub(crate) struct Opened {
     durability: Durability,
     pub(crate) demands: Demands,
     survives_restart: Option<bool>,
+    wakes: bool,
     /// Whether the lanes of all namespaces lead to the same server.
     shares_servers: bool,
 }
@@ -82,6 +83,7 @@ impl Opened {
         if pools.wakes() && is_users {
             check::same(callers, own, &keyspace, process).await?;
         }
+        let wakes = pools.wakes() && check::may_wait(callers, &keyspace, process).await?;
         let scripts = Scripts::shared();
         let shares_servers = routes.callers.has_all_stripes();
         let opened = Self {
@@ -92,6 +94,7 @@ impl Opened {
             durability,
             demands,
             survives_restart,
+            wakes,
             shares_servers,
         };
         let steps = opened.steps(keyspace, process, routes);
@@ -128,7 +131,7 @@ impl Opened {
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
         capabilities.wait_groups = !self.demands.accept_eviction;
         capabilities.bloom_filters = cfg!(feature = "bloom") && !self.demands.accept_eviction;
-        capabilities.wake_ups = self.pools.wakes();
+        capabilities.wake_ups = self.wakes;
         capabilities.survives_restart = self.survives_restart;
         StepsOfStore { callers: steps(callers), own: steps(own), wake: Arc::new(wake), capabilities }
     }

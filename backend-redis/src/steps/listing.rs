@@ -78,7 +78,7 @@ impl RedisSteps {
         });
         match self.route.send(stripe, &command, end).await {
             Ok(answered) => self.part(list, &position, answered.value),
-            Err(error) => Err(self.name_missing_rights(error, script, (stripe, &keys[0]), end).await),
+            Err(error) => Err(self.name_missing(error, script, (stripe, &keys[0]), end).await),
         }
     }
 

@@ -248,7 +248,7 @@ impl RedisSteps {
             }
             Err(error) => {
                 let key = first.map_or_else(String::new, |object| self.context.keyspace.record(object));
-                refused(batch.len(), &self.name_missing_rights(error, step.script, (stripe, &key), end).await)
+                refused(batch.len(), &self.name_missing(error, step.script, (stripe, &key), end).await)
             }
         }
     }

@@ -29,6 +29,16 @@ mod tls {
     suite!(DeploymentFixture::tls());
 }
 
+/// A server whose user has no right that can be missing without an error: there are no wake-ups.
+mod bare {
+    use super::*;
+    suite!(DeploymentFixture::bare(), gaps {
+        as_mutex::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups",
+        as_semaphore_of_one::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups",
+        as_semaphore_of_five::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups",
+    });
+}
+
 /// One server, through the blocking face.
 mod threads {
     use super::*;

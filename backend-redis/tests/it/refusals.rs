@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use crate::common::*;
 use stanchion_conformance::steps::StepHarness;
-use stanchion_conformance::stopwatch::timeout;
+use stanchion_conformance::stopwatch::{EPSILON, timeout};
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::spi::{Acquire, Acquired, Force, Kept, Renew};
-use stanchion_core::{Error, ErrorKind, MutexOptions, Store};
+use stanchion_core::{Error, ErrorKind, ListOptions, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 use tokio::time::sleep;
@@ -48,6 +48,25 @@ async fn noscript_is_answered_with_the_text() {
     granted(&process, &ask(&mutex("a"))).await;
     server.command(&["SCRIPT", "FLUSH"]).unwrap();
     granted(&process, &ask(&mutex("b"))).await;
+}
+
+/// Some hosted servers take commands away.
+#[tokio::test]
+async fn c21_a_command_that_the_server_lacks_is_named() {
+    let away = |command: &str| format!("rename-command {command} \"\"");
+    let (server, fixture) = start(RedisOptions::default().config(away("SCAN")).config(away("BLPOP")));
+    let store = RedisStore::builder(&server.url()).unwrap().namespace(&fixture.namespace);
+    let store = store.connect().await.unwrap();
+    assert!(!store.capabilities().wake_ups);
+    let error = store.list(ListOptions::new()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    assert!(error.to_string().contains("a command of a script: 'scan'"), "{error}");
+    // A waiter asks by itself.
+    let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+    let (held, waiting) = (mutex.lock().await.unwrap(), tokio::spawn(async move { mutex.lock().await }));
+    sleep(Duration::from_millis(100)).await;
+    held.release().await.unwrap();
+    drop(within(Duration::from_secs(1) + EPSILON, "its turn", waiting).await.unwrap().unwrap());
 }
 
 #[tokio::test]

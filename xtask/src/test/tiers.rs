@@ -82,6 +82,12 @@ pub(crate) static VARIANTS: [Variant; 9] = [
     },
     Variant {
         package: "stanchion-redis",
+        prefix: "conformance::bare::",
+        reason: "the user lacks what can be missing, so that waiters proceed by the poll floor",
+        always: &["all_kinds::c12", "all_kinds::c21", "all_kinds::c22", "c14_", "c16_", "w3_"],
+    },
+    Variant {
+        package: "stanchion-redis",
         prefix: "conformance::cluster::",
         reason: "keys, mailboxes and batches are spread over nodes",
         always: &[

@@ -51,6 +51,22 @@ static TLS: LazyLock<Deployment> = LazyLock::new(|| {
     Deployment { url, primaries: vec![socket] }
 });
 
+/// What the manual says can be missing without an error.
+const DISPENSABLE: [&str; 3] = ["+info", "+rpush", "+blpop"];
+
+static BARE: LazyLock<Deployment> = LazyLock::new(|| {
+    let server = RedisServer::start(RedisOptions::default()).expect("a redis-server");
+    let server = Box::leak(Box::new(server));
+    let client = redis::Client::open(server.url()).expect("a URL");
+    let mut rule = least_rights("bare", "pw", "t*");
+    rule.retain(|word| !DISPENSABLE.contains(&word.as_str()));
+    rule.extend(rights_of_filters());
+    rule.extend(rights_of_listings());
+    let mut raw = client.get_connection().expect("a connection");
+    redis::cmd("ACL").arg(rule).exec(&mut raw).expect("a user");
+    Deployment { url: server.url().replace("://", "://bare:pw@"), primaries: vec![server.url()] }
+});
+
 /// Returns the rule in the manual, word for word.
 pub(crate) fn least_rights(user: &str, password: &str, namespace: &str) -> Vec<String> {
     let manual = include_str!("../../../README.md");
@@ -125,6 +141,11 @@ impl DeploymentFixture {
     /// flushes the scripts of the server every 50 ms.
     pub(crate) fn tls() -> Self {
         Self::on(&TLS)
+    }
+
+    /// Makes a namespace on a server, for a user without any right that can be missing.
+    pub(crate) fn bare() -> Self {
+        Self::on(&BARE)
     }
 
     /// Makes a namespace on a primary that sentinels watch. All of them require a password.
