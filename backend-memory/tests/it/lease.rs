@@ -241,7 +241,7 @@ async fn c6_a_waiter_that_nobody_polls_has_its_turn_for_30_s() {
     tokio::select! {
         biased;
         _ = &mut next => panic!("it is held"),
-        () = std::future::ready(drop(guard)) => {}
+        () = std::future::ready(()) => drop(guard),
     }
     let guard = next.await.unwrap();
     assert_eq!(start.elapsed(), Duration::from_secs(30));

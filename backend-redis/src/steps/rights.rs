@@ -10,8 +10,8 @@ use crate::error;
 use crate::script::Script;
 
 impl RedisSteps {
-    /// Adds the missing rights or commands to the refusal of a script (C21). `key` is one of the keys that
-    /// the script was called with.
+    /// Adds the missing rights or commands to the refusal of a script (C21). `key` is one of the
+    /// keys that the script was called with.
     pub(super) async fn name_missing(
         &self,
         refusal: Error,

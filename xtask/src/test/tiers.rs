@@ -27,7 +27,7 @@ pub(crate) struct Variant {
 /// The part of the names of the tests in which a suite prints and checks its own data.
 const OF_THE_SUITE: &str = "gaps::";
 
-pub(crate) static VARIANTS: [Variant; 9] = [
+pub(crate) static VARIANTS: [Variant; 10] = [
     Variant {
         package: "stanchion-postgres",
         prefix: "conformance::session::",

@@ -5,7 +5,9 @@ use stanchion_core::HoldOptions;
 
 use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
-use crate::support::{AT_ONCE, Cut, EPSILON, beside, drop_after, leased, long_ttl, spawn, unrenewed, within};
+use crate::support::{
+    AT_ONCE, Cut, EPSILON, IDLE, beside, drop_after, leased, long_ttl, pause, spawn, unrenewed, within,
+};
 
 /// After so many polls a call on a free name has ended.
 const POLLS: u32 = 6;
@@ -43,7 +45,8 @@ async fn leave(h: &dyn Harness, kind: LockKind, queued: bool, polls: u32) {
     }
     let waiting = waiting.unwrap_or_else(wait);
     let guard = within(ttl + EPSILON, "the next one's turn", waiting.join()).await;
-    beside(&mut locking, "it is held", std::future::ready(assert!(guard.is_held()))).await;
+    beside(&mut locking, "it is held", pause(IDLE)).await;
+    assert!(guard.is_held());
     guard.release().await.expect("release");
     let guard = within(ttl + EPSILON, "it goes on", &mut locking).await.expect("a grant");
     assert!(guard.is_held());

@@ -1,5 +1,5 @@
-//! Acquisitions under way. One that keeps others waiting although nobody polls it is taken over, and
-//! what it has at the store is freed ([C6]).
+//! Acquisitions under way. One that keeps others waiting although nobody polls it is taken over,
+//! and what it has at the store is freed ([C6]).
 //!
 //! [C6]: crate::contract#c6
 
@@ -24,8 +24,8 @@ pub(super) struct Asking {
     pub(super) leftover: Leftover,
     /// A hint arrived before the answer that it queues.
     pub(super) is_hinted: bool,
-    /// Since when others may wait for it: a request of it may have been granted, or it was told that
-    /// it is its turn.
+    /// Since when others may wait for it: a request of it may have been granted, or it was told
+    /// that it is its turn.
     since: Option<Instant>,
     /// By then its caller goes on, if somebody polls it.
     polled_by: Instant,
