@@ -184,19 +184,11 @@ async fn flushes(route: &Route, limit: Duration) -> Result<Server> {
 }
 
 /// Returns whether the user may wait for wake-ups, and the server knows how. If not, it is logged:
-/// waiters ask once a second then.
-///
-/// # Errors
-/// That of a server that could not be asked.
-pub(crate) async fn may_wait(route: &Route, keyspace: &Keyspace, process: ProcessId) -> Result<bool> {
-    // No waiter of this process exists yet, so that its mailbox is not in use. A text in it is no
-    // mailbox, so that the answer comes at once.
-    let key = keyspace.boxes(process).swap_remove(0);
-    let (mut set, mut pop, mut delete) = (redis::cmd("SET"), redis::cmd("BLPOP"), redis::cmd("DEL"));
-    route.send_command(0, set.arg(&key).arg("").arg("PX").arg(10_000)).await?;
-    let popped = route.send_command(0, pop.arg(&key).arg(1)).await;
-    route.send_command(0, delete.arg(&key)).await?;
-    match popped {
+/// waiters ask once a second then. The layout of the namespace was checked.
+pub(crate) async fn may_wait(route: &Route, keyspace: &Keyspace) -> bool {
+    // It is no list, so that the answer comes at once.
+    let mut pop = redis::cmd("BLPOP");
+    match route.send_command(0, pop.arg(keyspace.layout()).arg("0.01")).await {
         Err(error) if matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Unsupported) => {
             tracing::warn!(
                 name: "stanchion.wake_ups.missing",
@@ -207,9 +199,10 @@ pub(crate) async fn may_wait(route: &Route, keyspace: &Keyspace, process: Proces
                 },
                 "no wake-ups: waiters ask once a second"
             );
-            Ok(false)
+            false
         }
-        _ => Ok(true),
+        // Anything else is for those who wait.
+        _ => true,
     }
 }
 

@@ -83,7 +83,7 @@ impl Opened {
         if pools.wakes() && is_users {
             check::same(callers, own, &keyspace, process).await?;
         }
-        let wakes = pools.wakes() && check::may_wait(callers, &keyspace, process).await?;
+        let wakes = pools.wakes() && check::may_wait(callers, &keyspace).await;
         let scripts = Scripts::shared();
         let shares_servers = routes.callers.has_all_stripes();
         let opened = Self {

@@ -231,7 +231,7 @@ async fn unblocked_is_waited_out() {
     let process = fixture.process().await;
     let blocked = || {
         let list = server.command(&["CLIENT", "LIST"]).unwrap();
-        let line = list.lines().find(|line| line.contains("cmd=blpop"))?;
+        let line = list.lines().find(|line| line.contains(" flags=b ") && line.contains("cmd=blpop"))?;
         Some(line.strip_prefix("id=")?.split(' ').next()?.to_owned())
     };
     let unblock = async || {
