@@ -11,7 +11,7 @@ use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{
     CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, drop_after, eventually, lease_of, leased, long_ttl,
-    now, unique, within,
+    now, pause, timeout, unique, within,
 };
 
 /// Maximum number of polls: more than any call needs before it waits.
@@ -77,8 +77,15 @@ pub(crate) async fn c6_w4_a_member_that_nobody_polled_does_not_expire(h: &dyn Ha
         if let Cut::Ended(added) = drop_after(polls, &mut adding).await {
             return added.expect("a member").done().await.expect("done");
         }
-        eventually(ttl + EPSILON, "it is no member", || async { other.count().await.expect("count") == 1 })
-            .await;
+        let is_count = async |count| other.count().await.expect("count") == count;
+        // What was sent of it arrives; of some calls nothing was.
+        let arrives = async {
+            while !is_count(2).await {
+                pause(TICK).await;
+            }
+        };
+        let _ = timeout(POLL_FLOOR, arrives).await;
+        eventually(ttl + EPSILON, "it is no member", || is_count(1)).await;
         member.done().await.expect("done");
         let outcome = within(ttl + POLL_FLOOR + EPSILON, "zero", other.wait()).await.expect("wait");
         assert_eq!((outcome.finished, outcome.abandoned, outcome.expired), (1, 0, 0), "{polls} polls");
