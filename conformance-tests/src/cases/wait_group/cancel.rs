@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use stanchion_core::clock::Instant;
-use stanchion_core::{Detached, ErrorKind, HoldOptions, WaitGroup};
+use stanchion_core::{Detached, ErrorKind, HoldOptions, MutexMode, WaitGroup};
 
 use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{
     CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, drop_after, eventually, lease_of, leased, long_ttl,
-    now, pause, timeout, unique, within,
+    now, pause, timeout, unique, unrenewed, within,
 };
 
 /// Maximum number of polls: more than any call needs before it waits.
@@ -68,6 +68,29 @@ pub(crate) async fn c4_w7_a_dropped_timed_add_leaves_nothing(h: &dyn Harness) {
 /// expired.
 pub(crate) async fn c6_w4_a_member_that_nobody_polled_does_not_expire(h: &dyn Harness) {
     let ttl = long_ttl(h);
+    // One that is told that it is its turn.
+    let is_kept_by_process = h.store().await.capabilities().mutex_mode == MutexMode::Process;
+    let hold = if is_kept_by_process { unrenewed(ttl) } else { leased(ttl) };
+    let name = unique("group");
+    let (group, other) =
+        (client(h, &name, Some(1), hold).await, client(h, &name, Some(1), leased(ttl)).await);
+    let member = other.add().await.expect("add");
+    let mut adding = Box::pin(group.add());
+    assert!(matches!(drop_after(MAXIMUM_POLLS, &mut adding).await, Cut::Waiting), "one of one");
+    member.done().await.expect("done");
+    let is_count = async |count| other.count().await.expect("count") == count;
+    let arrives = async {
+        while !is_count(1).await {
+            pause(TICK).await;
+        }
+    };
+    let _ = timeout(POLL_FLOOR + EPSILON, arrives).await;
+    eventually(ttl + EPSILON, "it is no member", || is_count(0)).await;
+    let outcome = within(POLL_FLOOR + EPSILON, "zero", other.wait()).await.expect("wait");
+    assert_eq!((outcome.finished, outcome.abandoned, outcome.expired), (1, 0, 0), "queued");
+    let added = within(QUEUED, "it goes on", adding).await.expect("a member");
+    added.done().await.expect("done");
+    // Or whose request is under way.
     let leave = |polls| async move {
         let name = unique("group");
         let (group, other) =
