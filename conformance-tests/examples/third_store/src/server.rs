@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use stanchion_core::clock::{Instant, micros, now, wall_micros};
+use stanchion_core::clock::{Instant, micros, now, sleep, wall_micros};
 use stanchion_core::spi::{Object, ProcessId};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -14,6 +15,9 @@ use crate::client::Client;
 use crate::liveness::Liveness;
 use crate::moment::Moment;
 use crate::record::{QueuedWaiter, Record};
+
+/// Pause between two looks at whether a step is under way.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// The server of a store. Clients of the same server share its names.
 #[derive(Debug)]
@@ -43,12 +47,18 @@ impl Server {
 
     /// Locks and returns the server's state, for tests and administrators. No step runs meanwhile.
     pub async fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().await
+        // In line, the lock would be given to a call that nobody polls, and stay with it (C27).
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(_) => sleep(RETRY_PAUSE).await,
+            }
+        }
     }
 
     /// Forgets everything, like a server that crashed and kept nothing.
     pub async fn lose_data(&self) {
-        let mut state = self.state.lock().await;
+        let mut state = self.state().await;
         (state.records, state.liveness) = Default::default();
     }
 
@@ -69,7 +79,7 @@ impl Server {
     /// Creates the mailbox for the hints to a process.
     pub(crate) async fn mailbox(&self, process: ProcessId) -> UnboundedReceiver<Ticket> {
         let (sender, receiver) = unbounded_channel();
-        self.state.lock().await.mailboxes.insert(process, sender);
+        self.state().await.mailboxes.insert(process, sender);
         receiver
     }
 
@@ -80,7 +90,7 @@ impl Server {
     /// `Unavailable` at `end`: then certainly nothing was done.
     pub(crate) async fn enter(&self, client: Client, end: Instant) -> Result<StepInProgress<'_>> {
         let late = |_| Error::new(ErrorKind::Unavailable, "the server is busy");
-        let mut state = timeout_at(end, self.state.lock()).await.map_err(late)?;
+        let mut state = timeout_at(end, self.state()).await.map_err(late)?;
         let now = self.origin_micros + micros(self.origin.elapsed());
         state.liveness.begin(now);
         Ok(StepInProgress { state, now, client, touched: HashSet::new() })
