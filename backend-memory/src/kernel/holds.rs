@@ -60,7 +60,7 @@ impl Grant {
         let age = Duration::from_micros(at.micros.saturating_sub(self.since));
         let mut holder = Holder::new(self.ticket, self.token, self.weight, age);
         holder.label = self.terms.label().map(str::to_owned);
-        holder.lease_left = self.lease.as_ref().map(|lease| lease.end.saturating_duration_since(at.now));
+        holder.lease_left = self.next_end().map(|end| end.saturating_duration_since(at.now));
         holder
     }
 }

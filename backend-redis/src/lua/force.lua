@@ -27,7 +27,6 @@ return run(3, function(o, at)
   before = tonumber(before) or now
   local from = process and process ~= process_id() and '0' or ARGV[at + 2]
   local page = call('HSCAN', o.h, from, 'MATCH', 'h*', 'COUNT', PART)
-  -- Before anything is changed: the right to ask may be missing.
   local here = page[1] ~= '0' and process_id()
   local freed, weight = 0, 0
   for i = 1, #page[2], 2 do
