@@ -60,7 +60,9 @@ BEGIN
                 (front.weight <= o.lim - o.used AND NOT (by_session AND o.kind = 'm'))
                 -- It was silent when those behind it were let in.
                 OR front.arrival <= o.let_up
-                OR (front.process <> p_process AND front.heard NOT BETWEEN clock - liveness AND clock));
+                -- It may be heard after the clock was read.
+                OR (front.process <> p_process
+                    AND front.heard NOT BETWEEN clock - liveness AND clock + liveness));
             IF NOT claimed[i] AND front.process <> p_process THEN
                 blocked[i] := front.heard + liveness;
             ELSIF NOT claimed[i] AND by_session AND o.kind = 'm' THEN
