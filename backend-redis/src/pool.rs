@@ -315,6 +315,7 @@ impl Pool {
             |_| self.locate(Error::new(ErrorKind::Unknown, "no answer within the request's time limit"));
         let answers = match &self.kind {
             PoolKind::User(connection) => {
+                connection.check_open().map_err(|error| self.locate(error))?;
                 let answers = timeout_at(end, connection.exchange(&parts)).await.map_err(late)?;
                 answers.map_err(|error| self.judge(error))?
             }

@@ -91,6 +91,9 @@ impl RedisBuilder {
     /// `ConnectionManager`, or another type of the client library that can be cloned, in either
     /// version of the protocol. The connection must not block or subscribe.
     ///
+    /// A `MultiplexedConnection` that breaks stays broken, also because the runtime that drove it
+    /// has ended: from then on every call ends with `Closed`. A `ConnectionManager` connects again.
+    ///
     /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection,
     /// too. Then the runtime of the engine does not help them while the runtime that drives the
     /// connection is blocked ([C13]).

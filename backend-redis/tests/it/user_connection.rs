@@ -30,6 +30,10 @@ async fn manager(url: &str) -> ConnectionManager {
     redis::Client::open(url).unwrap().get_connection_manager_with_config(config).await.unwrap()
 }
 
+fn mutex_of(store: &RedisStore) -> Arc<dyn Mutex> {
+    store.mutex("m", MutexOptions::default()).unwrap()
+}
+
 fn namespaced(builder: RedisBuilder) -> RedisBuilder {
     builder.namespace(format!("t{}", Ticket::random())).request_timeout(PATIENT)
 }
@@ -146,4 +150,41 @@ async fn a_cluster_connection_serves_all_stripes() {
     hand_off(store).await;
     pushed(&driven(woken.steps().await.unwrap())).await;
     assert_eq!(builder.replicas(1).connect().await.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+/// A test program with a store in a `static`, and a runtime for each test.
+#[test]
+fn c28_a_store_over_a_connection_that_is_over_says_so() {
+    let (url, cluster) =
+        (servers::redis().unwrap().url(), RedisCluster::start(RedisOptions::default()).unwrap());
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let stores = first.block_on(async {
+        let client = redis::Client::open(url).unwrap();
+        let one = client.get_multiplexed_async_connection().await.unwrap();
+        let nodes: Vec<_> = cluster.nodes().iter().map(|node| node.url()).collect();
+        let of_cluster = ClusterClient::new(nodes).unwrap().get_async_connection().await.unwrap();
+        let builders = [
+            RedisBuilder::from_connection(manager(url).await),
+            RedisBuilder::from_connection(one),
+            RedisBuilder::from_cluster_connection(of_cluster),
+        ];
+        let mut stores = Vec::new();
+        for builder in builders {
+            let store = namespaced(builder).connect().await.unwrap();
+            mutex_of(&store).lock().await.unwrap().release().await.unwrap();
+            stores.push(store);
+        }
+        stores
+    });
+    drop(first);
+    second.block_on(async {
+        // It connects again by the runtime that it is used on.
+        within(EPSILON, "a lock", mutex_of(&stores[0]).lock()).await.unwrap().release().await.unwrap();
+        for store in &stores[1..] {
+            let error = within(EPSILON, "a refusal", mutex_of(store).lock()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Closed, "{error:?}");
+            assert!(error.to_string().contains("ConnectionManager"), "{error}");
+        }
+    });
 }
