@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{sleep, timeout};
@@ -103,15 +104,20 @@ impl PostgresBuilder {
                 .map_err(|_| unanswered(is_in.load(Ordering::Relaxed)))??;
         let route = server.connector.settings.route;
         check::mode(self.mutex, route)?;
-        if let Some(connection) = server.connections.first_mut() {
-            let settings = &server.connector.settings;
-            migrate::prepare(connection, &checked.schema, settings, &self.rules).await?;
-        }
+        let settings = &server.connector.settings;
+        migrate::prepare(&mut server.connection, &checked.schema, settings, &self.rules).await?;
         let opened = Opened::new(&self, checked, server, engine);
         let view = opened.namespace(&self.options.namespace).await?;
+        opened.check_sessions(&view).await?;
+        if engine.is_some() {
+            opened.hand_to_engine();
+        }
         Ok((opened, view))
     }
 }
+
+/// Maximum pause before the second attempt at a server without room.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Returns the error of a check that was not through in time; `is_in`: with a first connection.
 fn unanswered(is_in: bool) -> Error {
@@ -135,7 +141,7 @@ async fn check_server(
     is_in: &AtomicBool,
 ) -> Result<CheckedServer> {
     let mut settings = connector.settings;
-    let mut first = match connector.connect_first().await {
+    let mut first = match connected_once_more(&connector).await {
         Err(error) if error::refuses_settings(&error) => {
             settings.route = Route::Pooled;
             let without = connector.with(settings).connect_first().await?;
@@ -158,22 +164,29 @@ async fn check_server(
         // A pooler has dropped the settings.
         settings.route = Route::Pooled;
     }
-    let connections = match connector.with(settings).connect_first().await {
+    let second = connector.with(settings);
+    let second = if mode == MutexMode::Lease {
+        second.connect_first().await
+    } else {
+        connected_once_more(&second).await
+    };
+    let connection = match second {
         Ok(second) => {
             let mut both = [first, second];
-            if settings.route == Route::Direct && check::is_pooled(&mut both, schema).await? {
+            // Behind a pooler, too, a store needs two sessions.
+            if check::is_pooled(&mut both, schema).await? {
                 settings.route = Route::Pooled;
             }
-            let [first, second] = both;
-            if settings.raise { vec![second] } else { vec![second, first] }
+            let [_, second] = both;
+            second
         }
         // The server itself counts its connections, so that it is no pooler that asks for more.
         Err(error) if mode == MutexMode::Lease && error::is_full(&error) => {
             if settings.raise {
                 drop(first);
-                vec![connected_in_turn(&connector.with(settings)).await?]
+                connected_in_turn(&connector.with(settings)).await?
             } else {
-                vec![first]
+                first
             }
         }
         Err(error) => return Err(error),
@@ -182,7 +195,19 @@ async fn check_server(
         facts.log_encryption(&connector.options(), &connector.address());
     }
     let survives_restart = facts.fsync == "on";
-    Ok(CheckedServer { connector: connector.with(settings), survives_restart, connections })
+    Ok(CheckedServer { connector: connector.with(settings), survives_restart, connection })
+}
+
+/// Connects. A server without room is asked once more: processes that start together are many for a
+/// moment.
+async fn connected_once_more(connector: &Connector) -> Result<PgConnection> {
+    match connector.connect_first().await {
+        Err(error) if error::is_full(&error) => {
+            sleep(FULL_PAUSE.mul_f64(rand::random_range(0.5..=1.0))).await;
+            connector.connect_first().await
+        }
+        connected => connected,
+    }
 }
 
 /// Connects as soon as the server has seen that another connection has ended.

@@ -232,6 +232,11 @@ pub(crate) fn refuses_settings(error: &Error) -> bool {
     refusals(error).any(|error| !is_other(error.code()) && !["3D000", NO_RIGHT].contains(&error.code()))
 }
 
+/// Returns whether a server refused a connection for this setting.
+pub(crate) fn refuses_setting(error: &Error, setting: &str) -> bool {
+    refuses_settings(error) && refusals(error).any(|refusal| refusal.message().contains(setting))
+}
+
 /// Converts an error of the migration, which is one transaction.
 pub(crate) fn of_migration(error: MigrateError) -> Error {
     match error {

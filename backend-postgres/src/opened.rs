@@ -34,8 +34,8 @@ pub(crate) struct CheckedServer {
     pub(crate) connector: Connector,
     /// Whether the server keeps its data through a crash.
     pub(crate) survives_restart: bool,
-    /// Idle connections that were made with these settings.
-    pub(crate) connections: Vec<PgConnection>,
+    /// An idle connection that was made with these settings.
+    pub(crate) connection: PgConnection,
 }
 
 /// What the namespaces of a store share. The server was checked and is connected.
@@ -74,7 +74,7 @@ impl Opened {
         server: CheckedServer,
         engine: Option<Id>,
     ) -> Self {
-        let CheckedServer { connector, survives_restart, connections } = server;
+        let CheckedServer { connector, survives_restart, connection } = server;
         // A record holds both kinds of state, so it stays for the longer of the two times.
         let Retention { tokens, state } = builder.retention;
         let retention = Retention { tokens: tokens.max(state), state };
@@ -84,7 +84,7 @@ impl Opened {
         capabilities.wake_ups = is_direct;
         capabilities.detach = builder.mutex == MutexMode::Lease;
         capabilities.survives_restart = Some(builder.mutex == MutexMode::Lease && survives_restart);
-        let callers = callers(builder, (&connector, engine), &schema, connections);
+        let callers = callers(builder, (&connector, engine), &schema, connection);
         let own = pool(&connector, ENGINE_CONNECTIONS, &schema).beside(&callers);
         Self {
             retention,
@@ -105,6 +105,25 @@ impl Opened {
     /// Returns the addresses, for errors.
     pub(crate) fn address(&self) -> String {
         self.connector.address()
+    }
+
+    /// Checks in session mode whether a session can be had that keeps mutexes.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub(crate) async fn check_sessions(&self, view: &View) -> Result<()> {
+        match self.session_ttl() {
+            Some(ttl) => {
+                session::check(&view.context, &self.connector, ttl, self.callers.request_timeout()).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the engine the connection of this runtime, which is the engine's, that callers do not
+    /// need now.
+    pub(crate) fn hand_to_engine(&self) {
+        self.own.inherit(&self.callers);
     }
 
     fn counts(&self) -> MutexGuard<'_, Vec<SessionCount>> {
@@ -192,19 +211,19 @@ fn pool(connector: &Connector, connections: usize, schema: &Schema) -> Pool {
     if settings.route == Route::Direct { pool } else { pool.through_pooler(&settings.begin(schema)) }
 }
 
-/// Makes the callers' pool. It begins with the connections by which the server was checked.
+/// Makes the callers' pool. It begins with the connection by which the server was checked.
 fn callers(
     builder: &PostgresBuilder,
     (connector, engine): (&Connector, Option<Id>),
     schema: &Schema,
-    connections: Vec<PgConnection>,
+    connection: PgConnection,
 ) -> Arc<Pool> {
     let pool = pool(connector, builder.connections, schema).shared_on(engine);
     let pool = match &connector.origin {
         Origin::Own(..) => pool,
         Origin::UserPool(users) => pool.borrowing(users),
     };
-    pool.take_over(connections);
+    pool.take_over(connection);
     Arc::new(pool)
 }
 

@@ -2,6 +2,7 @@
 //! their state is unknown.
 
 mod failed;
+mod idle;
 mod registry;
 mod runtime_connections;
 mod under_way;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgPool, PgRow};
-use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
+use sqlx::{Connection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, sleep, timeout, timeout_at};
 use stanchion_core::connect::{MAX_UNCHECKED_IDLE, current_runtime};
 use stanchion_core::runtime::{Stay, moved};
@@ -127,24 +128,9 @@ impl Pool {
         self
     }
 
-    /// Returns the number of open connections; one in use is open, or is being made.
-    pub(crate) fn open_connections(&self) -> usize {
-        let runtimes = self.registry.runtimes();
-        runtimes.iter().filter(|((sort, _), _)| *sort == self.sort).map(|(_, local)| local.open()).sum()
-    }
-
     /// Returns the timeout of a request.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.request_timeout
-    }
-
-    /// Takes over idle connections that this runtime made.
-    pub(crate) fn take_over(&self, connections: impl IntoIterator<Item = PgConnection>) {
-        if let (None, Ok(local)) = (&self.user_pool, self.local()) {
-            let alive = self.registry.counter();
-            let own = |connection| OpenConnection::Own(CountedConnection::new(connection, &alive));
-            connections.into_iter().for_each(|connection| local.put_back(own(connection)));
-        }
     }
 
     /// Runs one statement, which is a transaction of its own, within the request timeout. Returns

@@ -19,6 +19,8 @@ const MIN_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum number of rows of each kind that one transaction removes.
 const MAX_ROWS: i32 = 300;
+/// How long a connection may be idle: it has a place at the server that others may want.
+const MAX_IDLE: Duration = Duration::from_secs(60);
 /// Pause between two transactions of a sweep, so that other transactions reach the rows.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -76,6 +78,7 @@ impl Chore for Sweep {
         let mut has_failed = false;
         loop {
             sleep(self.interval.mul_f64(rand::random_range(0.8..=1.0))).await;
+            self.pool.close_idle(MAX_IDLE);
             let Err(error) = self.sweep().await else {
                 has_failed = false;
                 continue;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{Instant, now};
@@ -57,6 +58,11 @@ impl RuntimeConnections {
 
     pub(super) fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes those that were idle for `time`.
+    pub(super) fn close_idle(&self, time: Duration) {
+        self.idle().retain(|idle| idle.since.is_none_or(|since| since.elapsed() < time));
     }
 
     /// Takes over the connections of attempts that ended while no caller waited for them.

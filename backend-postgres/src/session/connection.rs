@@ -1,6 +1,7 @@
 //! The connection of a lock session: its settings and its statements.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
@@ -19,8 +20,9 @@ use crate::schema::Statement;
 use crate::session_settings::{LOCK_WAIT, SEARCH_PATH};
 use crate::steps::{PlaceToLeave, leave_arguments, ticket, uuid};
 
-/// Interval, in ms, at which the server checks whether the client of a session is still connected.
-const CLIENT_CHECK_INTERVAL: &str = "250";
+/// The setting of how often, in ms, the server checks whether the client of a session is still
+/// connected. Servers on some systems cannot.
+const CLIENT_CHECK: (&str, &str) = ("client_connection_check_interval", "250");
 
 /// What all lock sessions of a process share: server, names, settings and statements.
 pub(super) struct SessionConfig {
@@ -29,6 +31,8 @@ pub(super) struct SessionConfig {
     namespace: String,
     process: ProcessId,
     settings: Vec<(&'static str, String)>,
+    /// Whether the server has refused to look for clients that are gone.
+    is_unchecked: AtomicBool,
     open: Statement,
     step: Statement,
     try_lock: Statement,
@@ -141,7 +145,7 @@ pub(super) fn settings(ttl: Ttl) -> Vec<(&'static str, String)> {
         ("default_transaction_isolation", text("read committed")),
         ("synchronous_commit", text("off")),
         ("jit", text("off")),
-        ("client_connection_check_interval", text(CLIENT_CHECK_INTERVAL)),
+        (CLIENT_CHECK.0, text(CLIENT_CHECK.1)),
         ("tcp_keepalives_idle", seconds.clone()),
         ("tcp_keepalives_interval", seconds),
         ("tcp_keepalives_count", text("4")),
@@ -164,6 +168,7 @@ impl SessionConfig {
             namespace: context.namespace.as_ref().to_owned(),
             process,
             settings: settings(ttl),
+            is_unchecked: AtomicBool::new(false),
             open: statement(include_str!("../sql/session_open.sql")),
             step: statement(include_str!("../sql/session_step.sql")),
             try_lock: statement(include_str!("../sql/session_try.sql")),
@@ -200,13 +205,36 @@ impl SessionConfig {
         }
     }
 
-    /// Opens a session. `timeout` is the server's own timeout of a statement.
+    /// Opens a session. `timeout` is the server's own timeout of a statement. A server that cannot
+    /// look for clients that are gone does without: it ends a session that is silent.
     ///
     /// # Errors
     /// The reason why there is none.
     pub(super) async fn open(&self, timeout: Duration) -> Result<SessionConnection> {
+        match self.try_open(timeout).await {
+            Err(error) if error::refuses_setting(&error, CLIENT_CHECK.0) => {
+                if !self.is_unchecked.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        name: "stanchion.server.unverified",
+                        {
+                            stanchion.unverified = "whether the client of a session is still there",
+                            exception.message = ?error,
+                        },
+                        "unverified: the server cannot look for clients that are gone"
+                    );
+                }
+                self.connector.due().await;
+                self.try_open(timeout).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn try_open(&self, timeout: Duration) -> Result<SessionConnection> {
         let statement_timeout = ("statement_timeout", millis(timeout).to_string());
-        let settings: Vec<_> = self.settings.iter().cloned().chain([statement_timeout]).collect();
+        let is_unchecked = self.is_unchecked.load(Ordering::Relaxed);
+        let known = self.settings.iter().filter(|(name, _)| !is_unchecked || *name != CLIENT_CHECK.0);
+        let settings: Vec<_> = known.cloned().chain([statement_timeout]).collect();
         let configure =
             |options: PgConnectOptions| options.application_name(&self.application).options(settings.clone());
         let limit = self.connector.timeout_of_each(timeout);

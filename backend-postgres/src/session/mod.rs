@@ -54,9 +54,10 @@ mod unlock;
 mod unlocks;
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use stanchion_core::Ttl;
 use stanchion_core::spi::ProcessId;
+use stanchion_core::{Result, Ttl};
 
 use self::connection::SessionConfig;
 use self::inspect::PeerSessions;
@@ -77,6 +78,19 @@ impl SessionCount {
     pub(crate) fn open(&self) -> Option<usize> {
         Some(self.0.upgrade()?.with(|state| state.outbound.pids().count()))
     }
+}
+
+/// Opens a session as mutexes are kept by, and closes it: where none can be had, `connect` says so.
+///
+/// # Errors
+/// The reason why there is none.
+pub(crate) async fn check(
+    context: &Context,
+    connector: &Connector,
+    ttl: Ttl,
+    request_timeout: Duration,
+) -> Result<()> {
+    SessionConfig::new(context, connector, ttl, ProcessId::random()).open(request_timeout).await.map(drop)
 }
 
 /// Returns the steps for callers and for the engine, the background task that the engine has to run

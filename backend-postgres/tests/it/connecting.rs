@@ -15,7 +15,7 @@ use stanchion_conformance::support::within;
 use stanchion_core::{ErrorKind, MutexMode, MutexOptions, Store};
 use stanchion_postgres::PostgresStore;
 use stanchion_testbed::faults::{Action, Proxy, Then, When};
-use stanchion_testbed::servers::PgBouncer;
+use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -92,6 +92,11 @@ async fn c22_a_pooler_of_statements_is_told_by_name() {
 /// Starts what stands before a server and refuses start-up options with this code, as proxies do
 /// with codes of their own. Returns its port.
 async fn front_without_options(server: u16, code: &'static str) -> u16 {
+    front_without(server, "options", code).await
+}
+
+/// As [`front_without_options`], where the packet has a word.
+async fn front_without(server: u16, word: &'static str, code: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -102,8 +107,8 @@ async fn front_without_options(server: u16, code: &'static str) -> u16 {
                 let length = u32::from_be_bytes([hello[0], hello[1], hello[2], hello[3]]);
                 hello.resize(usize::try_from(length).unwrap(), 0);
                 client.read_exact(&mut hello[4..]).await?;
-                if hello.windows(9).any(|part| part == b"\0options\0") {
-                    let fields = format!("SFATAL\0VFATAL\0C{code}\0Mno options, please\0\0");
+                if hello.windows(word.len()).any(|part| part == word.as_bytes()) {
+                    let fields = format!("SFATAL\0VFATAL\0C{code}\0Mnot \"{word}\", please\0\0");
                     let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
                     return client.write_all(&[b"E", &length[..], fields.as_bytes()].concat()).await;
                 }
@@ -133,4 +138,22 @@ async fn c22_a_proxy_that_refuses_settings_is_asked_without_them() {
     let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable");
     let error = refused(lease(&url).request_timeout(SECOND)).await;
     assert!(error.to_string().contains("no more connections"), "{error}");
+}
+
+/// On some systems a server cannot look for clients that are gone, and on some proxies no session
+/// can be had that keeps mutexes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_session_mode_does_without_a_setting_and_says_where_it_cannot() {
+    let server = server();
+    let port = front_without(server.port(), "client_connection_check_interval", "22023").await;
+    let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable");
+    let by_session = |url: &str| PostgresStore::builder(url).unwrap().mutex(MutexMode::Session);
+    let store = by_session(&url).connect().await.unwrap();
+    let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+    within(SECOND * 3, "a lock", mutex.lock()).await.unwrap().release().await.unwrap();
+    let port = front_without(server.port(), "tcp_user_timeout", "22023").await;
+    let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable");
+    let connecting = refused(by_session(&url).request_timeout(SECOND));
+    let error = within(SECOND * 5 + EPSILON, "it is refused", connecting).await;
+    assert!(error.to_string().contains("tcp_user_timeout"), "{error}");
 }

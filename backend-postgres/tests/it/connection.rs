@@ -40,13 +40,13 @@ async fn a_store_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn c15_connecting_leaves_two_connections() {
+async fn c15_connecting_leaves_one_connection() {
     let server = server();
     let steps = lease(&server.url()).steps().await.unwrap();
     steps.callers.ping().await.unwrap();
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
     // The server lists a closed connection until its process has ended.
-    eventually(SECOND + EPSILON, "two are left", || async { server.sql(count).unwrap().trim() == "2" }).await;
+    eventually(SECOND + EPSILON, "one is left", || async { server.sql(count).unwrap().trim() == "1" }).await;
 }
 
 /// C28: one runtime has connections of its own, all others go through the engine's thread.

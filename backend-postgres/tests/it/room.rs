@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use crate::common::*;
 use sqlx::{Connection, PgConnection, Row};
+use stanchion_conformance::EPSILON;
 use stanchion_conformance::outages::work_over_few_connections;
-use stanchion_core::{ErrorKind, MutexMode, MutexOptions};
+use stanchion_conformance::support::{definite, pause, spawn};
+use stanchion_core::{ErrorKind, MutexMode, MutexOptions, Store};
 use stanchion_postgres::PostgresStore;
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use tokio::task::JoinSet;
@@ -69,4 +71,33 @@ async fn c28_with_the_connections_of_one_all_requests_are_made() {
     while let Some(ran) = runs.join_next().await {
         ran.unwrap();
     }
+}
+
+/// A process that does nothing has one connection, and needs a second one for a moment only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_processes_that_start_have_room() {
+    const PROCESSES: usize = 15;
+    let server = PostgresServer::start(PostgresOptions::default().setting("max_connections", "20")).unwrap();
+    let mut stores = Vec::new();
+    for _ in 0..PROCESSES {
+        stores.push(builder(&server.url(), MutexMode::Lease).connect().await.unwrap());
+    }
+    for store in &stores {
+        let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+        definite(|| mutex.try_lock()).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// Processes that start together are many for a moment: a server without room is asked once more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_process_that_starts_waits_for_room() {
+    let server = PostgresServer::start(PostgresOptions::default().setting("max_connections", "10")).unwrap();
+    let mut others = Vec::new();
+    while let Ok(other) = PgConnection::connect(&server.url()).await {
+        others.push(other);
+    }
+    let connecting = spawn(builder(&server.url(), MutexMode::Lease).connect());
+    pause(EPSILON / 2).await;
+    drop(others);
+    connecting.join().await.unwrap();
 }

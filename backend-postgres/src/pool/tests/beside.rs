@@ -20,6 +20,21 @@ async fn c28_a_runtime_that_ended_keeps_no_place_at_the_server() {
 }
 
 #[tokio::test]
+async fn c28_a_connection_that_nobody_uses_is_closed() {
+    let server = server();
+    let callers = pool(&server.url());
+    let engine = pool(&server.url()).beside(&callers);
+    for _ in 0..2 {
+        number(&callers, PID).await.unwrap();
+        number(&engine, PID).await.unwrap();
+        engine.close_idle(Duration::from_secs(60));
+        assert_eq!((callers.open_connections(), engine.open_connections()), (1, 1));
+        engine.close_idle(Duration::ZERO);
+        assert_eq!((callers.open_connections(), engine.open_connections()), (0, 0));
+    }
+}
+
+#[tokio::test]
 async fn c28_while_logins_take_long_requests_use_the_connections_of_others() {
     let server = server();
     let (_silent, callers) = without_logins(&server);
