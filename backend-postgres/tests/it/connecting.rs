@@ -157,3 +157,23 @@ async fn c17_session_mode_does_without_a_setting_and_says_where_it_cannot() {
     let error = within(SECOND * 5 + EPSILON, "it is refused", connecting).await;
     assert!(error.to_string().contains("tcp_user_timeout"), "{error}");
 }
+
+/// A transaction that is prepared keeps its locks, and no session has them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c23_a_mutex_of_a_prepared_transaction_is_looked_at() {
+    let server = PostgresServer::start(PostgresOptions::default().setting("max_prepared_transactions", "2"));
+    let server = server.unwrap();
+    let builder = PostgresStore::builder(&server.url()).unwrap().mutex(MutexMode::Session);
+    let store = builder.namespace("n").connect().await.unwrap();
+    server
+        .script(
+            "BEGIN; SELECT pg_advisory_xact_lock(stanchion.session_key('n', 'm')); PREPARE TRANSACTION 'p'",
+        )
+        .unwrap();
+    let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none(), "a transaction has it");
+    assert!(mutex.inspect().await.unwrap().holders.is_empty(), "not by a guard");
+    assert!(!mutex.force_unlock().await.unwrap(), "no session can give it up");
+    server.sql("COMMIT PREPARED 'p'").unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+}
