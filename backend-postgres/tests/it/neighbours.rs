@@ -252,7 +252,7 @@ async fn c30_waiters_for_a_transaction_lock_no_row_of_its_name() {
         pause(EPSILON * 4).await;
         let after: String = sqlx::query_scalar(version).fetch_one(&mut raw).await.unwrap();
         assert_eq!(before, after, "the row was locked or written");
-        // A process is heard while another one's poll, which has read the clock, looks at the queue.
+        // A process is heard after another one, which polls, has read the clock.
         let poll = "BEGIN; UPDATE stanchion.processes SET heard = stanchion.now() + 500000;
                     SELECT stanchion.poll(x.namespace, gen_random_uuid(), 1, 1, '{m}', '{x}')
                     FROM stanchion.objects x WHERE x.waiting > 0";
