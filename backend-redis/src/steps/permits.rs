@@ -178,32 +178,44 @@ impl RedisSteps {
         ForceRelease { object, force }: &ForceRelease,
         end: Instant,
     ) -> Result<u32> {
-        type Part<'a> = (&'a Object, Force, String, String);
-        let arguments = |command: &mut Cmd, (_, force, next, before): &Part<'_>| {
-            let ticket = match force {
-                Force::All => String::new(),
-                Force::One(ticket) => ticket.to_string(),
-            };
-            command.arg(ticket).arg(next).arg(before);
-        };
-        let step = Step::new(&self.scripts().force, |part: &Part<'_>| part.0, arguments);
         let mut freed = 0;
         let mut part = (object, *force, "0".to_owned(), String::new());
         loop {
             let is_first = part.3.is_empty();
-            let reply = self.call_one(&step, &part, end).await;
-            let reply = reply.map_err(|error| if is_first { error } else { Error::partly_forced(error) });
-            let (count, rest) = reply?.forced()?;
+            let forced = self.force_part(&part, end).await;
+            let forced = forced.map_err(|error| if is_first { error } else { Error::partly_forced(error) });
+            let (count, rest) = forced?;
             freed += count;
             let Some((next, before)) = rest else { return Ok(freed) };
             (part.2, part.3) = (next, before);
         }
     }
 
+    /// Frees a part of the holds. Returns their number, and where the next part begins.
+    pub(super) async fn force_part(
+        &self,
+        part: &ForcePart<'_>,
+        end: Instant,
+    ) -> Result<(u32, Option<(String, String)>)> {
+        let arguments = |command: &mut Cmd, (_, force, next, before): &ForcePart<'_>| {
+            let ticket = match force {
+                Force::All => String::new(),
+                Force::One(ticket) => ticket.to_string(),
+            };
+            command.arg(ticket).arg(next).arg(before);
+        };
+        let step = Step::new(&self.scripts().force, |part: &ForcePart<'_>| part.0, arguments);
+        self.call_one(&step, part, end).await?.forced()
+    }
+
     pub(super) async fn ping(&self) -> Result<()> {
         self.route.send_command(0, &redis::cmd("PING")).await.map(drop)
     }
 }
+
+/// The object, which holds, and what the part before returned: where the next one begins, and what is
+/// known of the first one.
+pub(super) type ForcePart<'a> = (&'a Object, Force, String, String);
 
 /// Returns a label as it stands at the end of a record. No label differs from an empty one.
 pub(super) fn label(label: Option<&str>) -> String {

@@ -1,6 +1,8 @@
 //! What each script does on objects of very many entries: a call of it looks at a part of them, and
 //! the next one goes on (C27).
 
+mod restart;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,12 +55,16 @@ struct Rig {
     keyspace: Arc<Keyspace>,
     raw: MultiplexedConnection,
     list: String,
-    _server: RedisServer,
+    server: RedisServer,
 }
 
 impl Rig {
     async fn new() -> Self {
-        let server = RedisServer::start(RedisOptions::default()).expect("a redis-server");
+        Self::on(RedisOptions::default()).await
+    }
+
+    async fn on(options: RedisOptions) -> Self {
+        let server = RedisServer::start(options).expect("a redis-server");
         let (namespace, list) = ("scans", "scans:done".to_owned());
         let client = redis::Client::open(server.url()).unwrap();
         let settings = ConnectorSettings { connect_timeout: PATIENT, ..ConnectorSettings::default() };
@@ -78,7 +84,7 @@ impl Rig {
         };
         let route = Route::One(Arc::new(Pool::new(Arc::new(connector), PATIENT)));
         let steps = RedisSteps::new(Arc::new(context), route);
-        Self { steps, keyspace, raw, list, _server: server }
+        Self { steps, keyspace, raw, list, server }
     }
 
     async fn ask<T: FromRedisValue>(&self, command: &str, arguments: &[&str]) -> T {
