@@ -31,7 +31,7 @@ BEGIN
     PERFORM stanchion.enter();
     RETURN QUERY
     WITH held AS MATERIALIZED (
-        SELECT DISTINCT l.key FROM stanchion.session_locks() l WHERE by_session AND l.granted
+        SELECT l.key FROM stanchion.session_locks() l WHERE by_session AND l.granted
     ), looked_at AS MATERIALIZED (
         (
             SELECT x.name FROM stanchion.objects x
@@ -50,21 +50,25 @@ BEGIN
     ), known AS MATERIALIZED (
         -- Read only if a name has waiters.
         SELECT stanchion.mark_dead(p_namespace, moment) AS known
+    ), kept AS MATERIALIZED (
+        -- A sublink, so that the locks are hashed: a join may compare each name with each lock.
+        SELECT a.name, (by_session AND stanchion.session_key(p_namespace, a.name) IN (
+            SELECT h.key FROM held h))::int::bigint AS keeps
+        FROM looked_at a
     ), counted AS (
-        SELECT a.name, x.lim,
+        SELECT k.name, x.lim,
                CASE WHEN x.waiting > 0 THEN stanchion.waiting_now(
                    p_namespace, x.id, x.waiting, moment,
-                   judged / (count(*) FILTER (WHERE x.waiting > 0) OVER ())::integer, (SELECT k.known FROM known k)
+                   judged / (count(*) FILTER (WHERE x.waiting > 0) OVER ())::integer, (SELECT d.known FROM known d)
                ) ELSE 0 END AS waiting,
-               CASE WHEN by_session THEN (h.key IS NOT NULL)::int::bigint
+               CASE WHEN by_session THEN k.keeps
                     WHEN c.holders <= most THEN c.holders END AS holders,
-               CASE WHEN by_session THEN (h.key IS NOT NULL)::int::bigint
+               CASE WHEN by_session THEN k.keeps
                     WHEN x.next > moment THEN x.used
                     WHEN c.holders <= most THEN c.weight END AS weight,
                moment - greatest(x.touched, e.latest) AS idle
-        FROM looked_at a
-        LEFT JOIN stanchion.objects x ON x.namespace = p_namespace AND x.kind = p_kind::"char" AND x.name = a.name
-        LEFT JOIN held h ON h.key = stanchion.session_key(p_namespace, a.name)
+        FROM kept k
+        LEFT JOIN stanchion.objects x ON x.namespace = p_namespace AND x.kind = p_kind::"char" AND x.name = k.name
         CROSS JOIN LATERAL (
             SELECT count(*) AS holders, coalesce(sum(y.weight), 0)::bigint AS weight
             FROM (

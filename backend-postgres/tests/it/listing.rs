@@ -8,11 +8,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::deployment::{grants, make_schema};
 use crate::common::*;
-use sqlx::Row;
+use sqlx::{Connection, PgConnection, Row};
 use stanchion_core::{ErrorKind, Kind, ListOptions, Listed, MutexMode, SemaphoreOptions, Store, StoreExt};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
@@ -144,6 +144,38 @@ async fn c23_a_mutex_is_listed_while_a_session_has_its_lock() {
     assert_eq!(listed.into_iter().collect::<Vec<_>>(), ["held"]);
     guard.release().await.unwrap();
     assert!(names(store.as_ref(), ListOptions::new()).await.is_empty());
+}
+
+/// The locks of the server are read once, however many names are listed beside them.
+#[tokio::test]
+async fn c27_names_are_listed_beside_the_locks_of_many_sessions() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let store = store(&server.url(), MutexMode::Session, TTL).await;
+    let guard = store.mutex("held", Default::default()).unwrap().lock().await.unwrap();
+    let mut raw = PgConnection::connect(&server.url()).await.unwrap();
+    let names = "INSERT INTO stanchion.session_grants (namespace, name, pid, started, ticket, token, granted)
+        SELECT g.namespace, g.name || i, g.pid, g.started, g.ticket, g.token, g.granted
+        FROM stanchion.session_grants g, generate_series(1, 100) i";
+    while sqlx::raw_sql(names).execute(&mut raw).await.unwrap().rows_affected() == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let locks = "SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 4000) i";
+    sqlx::raw_sql(locks).execute(&mut raw).await.unwrap();
+    let read = "SELECT count(*) FROM stanchion.session_locks()";
+    let list = "SELECT count(*) FROM stanchion.list_permits('by-session', 0, 'm', '', '', '~', 1000)";
+    let mut times = [Duration::ZERO; 2];
+    for _ in 0..20 {
+        for (statement, time) in [read, list].into_iter().zip(&mut times) {
+            let began = Instant::now();
+            let count: i64 = sqlx::query_scalar(statement).fetch_one(&mut raw).await.unwrap();
+            *time += began.elapsed();
+            assert!(count >= 101, "{statement}: {count}");
+        }
+    }
+    let [reading, listing] = times.map(|time| time / 20);
+    println!("100 names beside 4,000 locks: {listing:?}; the locks alone: {reading:?}");
+    assert!(listing < reading * 4, "{listing:?}, and {reading:?} for the locks alone");
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]
