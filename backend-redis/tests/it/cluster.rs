@@ -1,5 +1,5 @@
 //! A cluster: batches over all stripes, slots that move, nodes that die, and the number of
-//! connections.
+//! connections. Slots that no node has are in `cluster_slots.rs`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -30,11 +30,11 @@ const REQUEST: Duration = Duration::from_secs(4);
 static SHARED: LazyLock<RedisCluster> = LazyLock::new(|| start(RedisOptions::default()));
 
 /// Options for a cluster that replaces a failed node within some 2 s.
-fn failing_fast() -> RedisOptions {
+pub(crate) fn failing_fast() -> RedisOptions {
     RedisOptions::default().failover_after(Duration::from_secs(1))
 }
 
-fn start(options: RedisOptions) -> RedisCluster {
+pub(crate) fn start(options: RedisOptions) -> RedisCluster {
     RedisCluster::start(options).unwrap()
 }
 
@@ -300,35 +300,6 @@ async fn c18_a_promotion_without_a_failure_is_followed() {
     assert!(guard.is_held());
     guard.release().await.unwrap();
     done(waiters, Duration::from_secs(5)).await;
-}
-
-#[tokio::test]
-async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
-    let cluster = start(failing_fast());
-    let fixture = Fixture::on(&cluster.url());
-    // The last attempt of a request begins when a quarter of its time is left: an answer that takes
-    // longer is uncertain.
-    let limit = EPSILON * 4;
-    let process = driven(definite(|| fixture.builder().request_timeout(limit).steps()).await.unwrap());
-    let requests: Vec<_> = (0..30).map(|index| ask(&mutex(&format!("m{index}")))).collect();
-    acquire_all(&process, &requests).await;
-    // The replica first, so that no node can take over.
-    cluster.nodes()[3].kill().unwrap();
-    cluster.nodes()[0].kill().unwrap();
-    let down = |node: usize| {
-        cluster.nodes()[node].command(&["CLUSTER", "INFO"]).unwrap().contains("cluster_state:fail")
-    };
-    while !(down(1) && down(2)) {
-        sleep(Duration::from_millis(50)).await;
-    }
-    for answer in in_time(limit, || process.callers.acquire(&requests)).await.0 {
-        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
-    }
-    cluster.nodes()[0].restart().unwrap();
-    let watch = Stopwatch::start();
-    while process.callers.acquire(&requests[..]).await.iter().any(Result::is_err) {
-        assert!(watch.elapsed() < Duration::from_secs(10), "the cluster has all slots again");
-    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod bloom_rights;
 mod checks;
 mod clients;
 mod cluster;
+mod cluster_slots;
 mod common;
 mod conformance;
 mod connection;

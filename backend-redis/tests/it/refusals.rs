@@ -69,6 +69,17 @@ async fn c21_a_command_that_the_server_lacks_is_named() {
     drop(within(Duration::from_secs(1) + EPSILON, "its turn", waiting).await.unwrap().unwrap());
 }
 
+/// A server that answers nobody for a while is not taken for one of another protocol.
+#[tokio::test]
+async fn c21_a_server_that_is_paused_is_told() {
+    let (server, _fixture) = start(RedisOptions::default());
+    server.pause_clients(Duration::from_secs(60)).unwrap();
+    let builder = RedisStore::builder(&server.url()).unwrap().request_timeout(EPSILON);
+    let error = builder.connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(error.to_string().contains("is the server paused or busy?"), "{error}");
+}
+
 #[tokio::test]
 async fn oom_readonly_and_noreplicas_change_nothing() {
     let (server, fixture) = start(RedisOptions::default());

@@ -14,14 +14,16 @@ const MAX_CAUSE: usize = 160;
 
 impl Error {
     /// Returns the error of a connection that was not made, for authors of stores. Its text names
-    /// the cause. If the server ended the connection or did not answer, the text asks whether the
-    /// server speaks `protocol` ("TLS", "Postgres").
+    /// the cause. If the server ended the connection or did not answer, the text asks whether it
+    /// speaks `protocol` ("TLS", "Postgres").
     #[must_use]
     pub fn unreached(protocol: &str, cause: &io::Error) -> Self {
         let text: String = cause.to_string().chars().take(MAX_CAUSE).collect();
         let detail = match cause.kind() {
             io::ErrorKind::TimedOut => {
-                format!("no answer to a new connection in time: does the server speak {protocol}?")
+                format!(
+                    "no answer to a new connection in time: is the server paused or busy? does it speak {protocol}?"
+                )
             }
             io::ErrorKind::ConnectionRefused => {
                 "the server could not be reached: connection refused".to_owned()
@@ -77,7 +79,7 @@ mod tests {
             (lookup, "could not be reached: unknown host: Name or service not known"),
             (io::ErrorKind::ConnectionReset.into(), "ended the new connection: does it speak Redis?"),
             (io::ErrorKind::UnexpectedEof.into(), "ended the new connection: does it speak Redis?"),
-            (io::ErrorKind::TimedOut.into(), "in time: does the server speak Redis?"),
+            (io::ErrorKind::TimedOut.into(), "in time: is the server paused or busy? does it speak Redis?"),
             (io::Error::new(io::ErrorKind::InvalidData, corrupt), "does the server speak TLS?"),
             (io::Error::new(io::ErrorKind::InvalidData, "bad issuer"), "connection was made: bad issuer"),
             (io::Error::other("no route"), "could not be reached: no route"),
