@@ -82,6 +82,17 @@ async fn m2_the_crashes_find_a_sequence_that_is_not_raised() {
     assert!(crashes(&server, 8).await.is_some());
 }
 
+/// A statement may draw tokens for very many names: nobody waits for its end.
+#[tokio::test]
+async fn c27_tokens_are_drawn_while_a_statement_that_drew_goes_on() {
+    let server = start(PostgresOptions::default()).await;
+    let (mut long, mut short) = (connect(&server).await, connect(&server).await);
+    let raised = "BEGIN; SELECT pg_sleep(0.01), stanchion.session_raise()";
+    sqlx::raw_sql(raised).execute(&mut long).await.unwrap();
+    let draw = "SET lock_timeout = '1s'; SELECT pg_sleep(0.01), stanchion.session_raise()";
+    sqlx::raw_sql(draw).execute(&mut short).await.unwrap();
+}
+
 /// A resource that moves to another store, with tokens by the same clock, refuses no holder there.
 #[tokio::test]
 async fn m3_tokens_are_hardly_ahead_of_the_clock() {
