@@ -55,7 +55,10 @@ async fn c28_with_the_connections_of_one_all_requests_are_made() {
     let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
     deployment::make_schema(&server);
     let mut runs = JoinSet::new();
-    for (most, commit) in [(1, "on"), (2, "on"), (3, "on"), (1, "off"), (2, "off")] {
+    let leases = [(1, "on"), (2, "on"), (3, "on"), (1, "off"), (2, "off")];
+    let roles = leases.map(|(most, commit)| (most, commit, MutexMode::Lease));
+    let by_session = [(4, "on", MutexMode::Session), (5, "on", MutexMode::Session)];
+    for (most, commit, mode) in roles.into_iter().chain(by_session) {
         let role = format!("role_{most}_{commit}");
         let mut grants = deployment::grants(&role).join("\n");
         grants += &format!(
@@ -64,6 +67,8 @@ async fn c28_with_the_connections_of_one_all_requests_are_made() {
         let url = server.role(&role, "pw", &grants).unwrap();
         runs.spawn(async move {
             let builder = PostgresStore::builder(&url).unwrap().migrate(false).namespace(&role);
+            // That of the holds there.
+            let builder = builder.mutex(mode).session_ttl(Duration::from_secs(2));
             let store = builder.connect().await.unwrap();
             work_over_few_connections(&store, &role).await;
         });
