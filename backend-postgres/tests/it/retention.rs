@@ -164,3 +164,25 @@ async fn c25_c27_very_many_rows_go_and_hold_up_no_call() {
         assert!(read <= removed * 5, "{table}: {read} rows read for {removed}");
     }
 }
+
+/// What the server's clean-up of old transaction ids has to do is known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_a_lock_and_its_release_take_two_transaction_ids() {
+    const PAIRS: u64 = 200;
+    let server = server();
+    let ids = || -> u64 {
+        let next = server.sql("SELECT pg_snapshot_xmax(pg_current_snapshot())").unwrap();
+        next.trim().parse().unwrap()
+    };
+    let store = lease(&server.url()).connect().await.unwrap();
+    let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    let before = ids();
+    for _ in 0..PAIRS {
+        mutex.lock().await.unwrap().release().await.unwrap();
+    }
+    let taken = ids() - before;
+    println!("{taken} transaction ids for {PAIRS} pairs");
+    // A renewal or a sweep may come between.
+    assert!(taken <= PAIRS * 2 + 20, "{taken} for {PAIRS}");
+}
