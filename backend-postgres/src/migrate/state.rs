@@ -35,7 +35,8 @@ struct Found {
 
 #[derive(Debug)]
 struct Library {
-    /// The checksum of the functions.
+    /// The checksum of the functions, and behind it those of other builds of the same version, whose
+    /// functions these have replaced.
     functions: String,
     /// The version of the library that wrote them.
     version: String,
@@ -177,12 +178,19 @@ fn compare(found: Found, schema: &Schema) -> Result<State> {
         ));
     }
     match library {
-        Some(Library { functions, .. }) if functions == Schema::functions_checksum() => {}
+        Some(Library { functions, .. }) if has_checksum(&functions, &Schema::functions_checksum()) => {}
         _ if state != State::Current => {}
         Some(Library { version, .. }) => state = State::OtherFunctions(version),
         None => state = State::OtherFunctions("unknown".to_owned()),
     }
     Ok(state)
+}
+
+/// Returns whether one of these checksums, of equal lengths, is `ours`. The functions of another build
+/// of the same version that has replaced ours serve this one, too: else the two would replace each
+/// other's in turn.
+fn has_checksum(functions: &str, ours: &str) -> bool {
+    functions.as_bytes().chunks(ours.len()).any(|checksum| checksum == ours.as_bytes())
 }
 
 /// Returns the numbers of a version such as `1.2.3-rc.1`, for comparison; what is no number counts
@@ -235,6 +243,10 @@ mod tests {
             let earlier = Found { library: Some(other), ..found(&all) };
             assert_eq!(judged(earlier), Ok(State::OtherFunctions(version.to_owned())));
         }
+        // Another build of this version has replaced ours.
+        let ours = Schema::functions_checksum();
+        let replaced = library("f".repeat(ours.len()) + &ours, VERSION, OLDEST_LIBRARY);
+        assert_eq!(judged(Found { library: Some(replaced), ..found(&all) }), Ok(State::Current));
         // A later version wrote them, and still works with this one.
         let later = |oldest: &str| {
             let later = library("00".to_owned(), "9.0.0", oldest);

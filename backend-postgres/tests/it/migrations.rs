@@ -105,6 +105,31 @@ async fn c22_functions_of_an_earlier_version_are_replaced() {
     assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
 }
 
+/// Two builds of one version do not replace each other's functions in turn: each is written once.
+#[tokio::test]
+async fn c22_functions_of_another_build_are_replaced_once() {
+    let server = server();
+    lease(&server.url()).steps().await.unwrap();
+    let noted = || server.sql("SELECT functions FROM stanchion.library").unwrap();
+    // Another build, which takes its functions to be the newer ones.
+    let other = "UPDATE stanchion.library SET functions = set_byte(functions, 0, 255 - get_byte(functions, 0)) || functions";
+    server.sql(other).unwrap();
+    let before = noted();
+    lease(&server.url()).steps().await.unwrap();
+    assert_eq!(noted(), before, "they serve this build, too");
+    // One that this version has not seen.
+    let other =
+        "UPDATE stanchion.library SET functions = set_byte(functions, 0, 255 - get_byte(functions, 0))";
+    server.sql("DELETE FROM stanchion.library").unwrap();
+    lease(&server.url()).steps().await.unwrap();
+    let ours = noted();
+    server.sql(other).unwrap();
+    let others = noted();
+    lease(&server.url()).steps().await.unwrap();
+    let both = format!("{}{}", ours.trim(), others.trim().trim_start_matches("\\x"));
+    assert_eq!(noted().trim(), both, "what was replaced is remembered");
+}
+
 /// In a rolling upgrade, and after a rollback, an earlier version uses the schema of a later one.
 #[tokio::test]
 async fn c22_the_schema_of_a_later_version_is_left_alone_while_it_works() {
