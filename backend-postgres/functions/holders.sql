@@ -12,9 +12,8 @@ JOIN (VALUES ('m'::"char", 'mutex'), ('s', 'semaphore'), ('w', 'wait group')) k 
 WHERE h.expiry > c.clock
 UNION ALL
 SELECT g.namespace, 'mutex', g.name, g.ticket, g.label, g.token, 1, to_timestamp(g.granted / 1000000.0), NULL, NULL
-FROM stanchion.session_grants g
-JOIN stanchion.session_locks() l
-    ON l.pid = g.pid AND l.granted AND l.key = stanchion.session_key(g.namespace, g.name)
+FROM (SELECT s.*, stanchion.session_key(s.namespace, s.name) AS key FROM stanchion.session_grants s OFFSET 0) g
+JOIN stanchion.session_locks() l ON l.pid = g.pid AND l.granted AND l.key = g.key
 JOIN pg_stat_activity a ON a.pid = g.pid AND coalesce(a.backend_start, g.started) = g.started;
 
 -- heard: when the process of the waiter was heard last.

@@ -9,5 +9,6 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT l.pid, coalesce(a.application_name, ''), l.granted
     FROM stanchion.session_locks() l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-    WHERE l.key = stanchion.session_key(session_holders.namespace, session_holders.name);
+    -- Computed once, not for each lock.
+    WHERE l.key = (SELECT stanchion.session_key(session_holders.namespace, session_holders.name));
 END;

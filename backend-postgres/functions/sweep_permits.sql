@@ -92,9 +92,8 @@ BEGIN
     BEGIN
         DELETE FROM stanchion.session_grants g
         USING (SELECT s.name FROM stanchion.session_grants s
-               WHERE s.namespace = p_namespace AND NOT EXISTS (
-                   SELECT FROM stanchion.session_locks() l
-                   WHERE l.granted AND l.pid = s.pid AND l.key = stanchion.session_key(s.namespace, s.name))
+               WHERE s.namespace = p_namespace AND (s.pid, stanchion.session_key(s.namespace, s.name)) NOT IN (
+                   SELECT l.pid, l.key FROM stanchion.session_locks() l WHERE l.granted)
                LIMIT p_batch FOR UPDATE SKIP LOCKED) ended
         WHERE g.namespace = p_namespace AND g.name = ended.name;
         GET DIAGNOSTICS rows = ROW_COUNT;

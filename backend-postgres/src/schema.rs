@@ -30,6 +30,7 @@ const TABLES: &[(i64, &str, &str)] = &[
     (13, "inspections in parts", include_str!("../schema/0013_inspections_in_parts.sql")),
     (14, "let in", include_str!("../schema/0014_let_in.sql")),
     (15, "parts", include_str!("../schema/0015_parts.sql")),
+    (16, "secret keys", include_str!("../schema/0016_secret_keys.sql")),
 ];
 
 /// The functions and views, each behind the ones that it needs. All of them are replaced together,

@@ -3,4 +3,4 @@ SELECT EXISTS (
     SELECT FROM pg_locks l
     WHERE l.pid = pg_backend_pid() AND l.granted AND l.locktype = 'advisory' AND l.objsubid = 1
         AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-        AND (l.classid::bigint << 32) | l.objid::bigint = stanchion.session_key($1, $2))
+        AND (l.classid::bigint << 32) | l.objid::bigint = (SELECT stanchion.session_key($1, $2)))

@@ -230,3 +230,22 @@ async fn what_an_administrator_runs_is_all_that_a_role_needs() {
         assert!(server.sql(&write).is_err());
     }
 }
+
+/// Names are chosen by users: whoever knows the library cannot choose two with one lock, nor that
+/// of somebody else's name.
+#[tokio::test]
+async fn c19_the_lock_of_a_name_is_known_to_the_schema_only() {
+    let server = server();
+    let keys = async |schema: &str| {
+        let builder = lease(&server.url()).schema(schema);
+        drop(builder.connect().await.unwrap());
+        let key = |name: &str| server.sql(&format!("SELECT {schema}.session_key('n', '{name}')")).unwrap();
+        assert_eq!(key("m"), key("m"));
+        (key("m"), key("k"))
+    };
+    let (first, second) = (keys("stanchion").await, keys("other").await);
+    assert_ne!(first.0, first.1);
+    assert!(first.0 != second.0 && first.1 != second.1, "each schema has a secret of its own");
+    // It stays.
+    assert_eq!(keys("stanchion").await, first);
+}
