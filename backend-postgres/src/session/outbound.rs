@@ -19,6 +19,8 @@ use super::timing::{IDLE_TIMEOUT, OPEN_RETRY_INTERVAL};
 /// The next action of a session.
 #[derive(Debug)]
 pub(super) enum NextAction {
+    /// Ask whether the connection lives, before a try is sent over it.
+    Ask,
     /// Send one statement, or two if the batch also reads requests of other processes.
     Send(Batch),
     Sleep(Instant),
@@ -51,10 +53,10 @@ impl Outbound {
         self.last_number
     }
 
-    /// Returns the current session, and starts one if there is none.
+    /// Returns the current session, and starts one if there is none, or if its answer is late.
     pub(super) fn current_session(&mut self) -> SessionId {
         match self.current {
-            Some(id) if self.sessions.contains_key(&id) => id,
+            Some(id) if self.sessions.get(&id).is_some_and(|session| !session.is_late) => id,
             _ => {
                 let id = self.next_number();
                 self.sessions.insert(id, SessionState::new(now()));
@@ -187,6 +189,10 @@ impl Outbound {
         if session.closing {
             return NextAction::Close;
         }
+        if session.is_to_be_asked(at) {
+            (session.is_asked, session.last_probe) = (true, Some(at));
+            return NextAction::Ask;
+        }
         let (mut batch, attempts) = session.next_batch();
         let next_probe = session.next_probe(interval).unwrap_or(at);
         if next_probe <= at {
@@ -231,11 +237,23 @@ impl Outbound {
     /// it.
     pub(super) fn session_alive(&mut self, id: SessionId, probes: Vec<ReplySender<Instant>>, sent: Instant) {
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.is_overdue = false;
+            (session.is_overdue, session.is_late) = (false, false);
             session.last_alive = Some(sent);
         }
         for reply in probes {
             drop(reply.send(Ok(sent)));
+        }
+    }
+
+    /// Marks a session as late: its connection may be dead. Another one gets its queued tries, which
+    /// were not sent.
+    pub(super) fn session_late(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.is_late = true;
+        let try_locks = std::mem::take(&mut session.try_locks);
+        if !try_locks.is_empty() {
+            let current = self.current_session();
+            self.queue(current, |session| session.try_locks.extend(try_locks));
         }
     }
 

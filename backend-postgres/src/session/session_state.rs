@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use stanchion_core::Name;
 use stanchion_core::clock::Instant;
+use stanchion_core::connect::MAX_UNCHECKED_IDLE;
 use tokio::sync::Notify;
 
 use super::messages::{Batch, ForceUnlockAnswers, ReplySender, Unlock};
@@ -32,6 +33,10 @@ pub(super) struct SessionState {
     pub(super) last_probe: Option<Instant>,
     /// A statement was not answered in time.
     pub(super) is_overdue: bool,
+    /// A statement that tries no lock is not answered yet after a quarter of that time.
+    pub(super) is_late: bool,
+    /// Whether it was asked if its connection lives, since the last try.
+    pub(super) is_asked: bool,
     /// Since when it has been idle.
     pub(super) idle_since: Instant,
     /// The session is to close at once, whatever it does.
@@ -50,9 +55,19 @@ impl SessionState {
             last_alive: None,
             last_probe: None,
             is_overdue: false,
+            is_late: false,
+            is_asked: false,
             idle_since: now,
             closing: false,
         }
+    }
+
+    /// Returns whether a try is next, and nothing was heard of the server for so long that it may be
+    /// cut off in silence: a try without an answer would be in doubt.
+    pub(super) fn is_to_be_asked(&self, at: Instant) -> bool {
+        let is_unheard =
+            self.last_alive.is_some_and(|alive| at.saturating_duration_since(alive) >= MAX_UNCHECKED_IDLE);
+        is_unheard && !self.is_asked && self.unlocks.is_empty() && !self.try_locks.is_empty()
     }
 
     /// Takes the next batch, and the attempts to add to it. Unlocks come first, so that no try
@@ -60,7 +75,8 @@ impl SessionState {
     pub(super) fn next_batch(&mut self) -> (Batch, Vec<(Name, u64)>) {
         let unlocks = self.unlocks.drain(..self.unlocks.len().min(MAXIMUM_BATCH)).collect();
         let room = if self.unlocks.is_empty() { self.try_locks.len().min(MAXIMUM_BATCH) } else { 0 };
-        let try_locks = self.try_locks.drain(..room).collect();
+        let try_locks: Vec<_> = self.try_locks.drain(..room).collect();
+        self.is_asked &= try_locks.is_empty();
         let answers = if self.unlocks.is_empty() {
             std::mem::take(&mut self.answers)
         } else {

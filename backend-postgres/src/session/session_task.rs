@@ -96,6 +96,7 @@ impl SessionTask<'_> {
                     }
                     continue;
                 }
+                NextAction::Ask => self.probe(Batch::default()).await,
                 NextAction::Send(batch) => self.send(batch).await,
             };
             if let Err(reason) = reason {
@@ -235,8 +236,8 @@ fn log_end(error: &Error) {
     );
 }
 
-/// Waits for the answer to a statement. If it is overdue, its callers get their reply, and another
-/// session serves new requests. This session then has the time for which its holds may still be
+/// Waits for the answer to a statement. While one that tries no lock is late, another session serves
+/// new tries. If it is overdue, its callers get their reply, too. This session then has the time for which its holds may still be
 /// relied on.
 async fn wait_for_answer<T>(
     lock_sessions: &LockSessions,
@@ -245,7 +246,14 @@ async fn wait_for_answer<T>(
     statement: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<Result<T, sqlx::Error>, EndReason> {
     let mut statement = std::pin::pin!(statement);
-    if let Ok(answer) = timeout(lock_sessions.request_timeout + OVERDUE_MARGIN, &mut statement).await {
+    let (began, limit) = (now(), lock_sessions.request_timeout);
+    if batch.try_locks.is_empty() {
+        if let Ok(answer) = timeout_at(began + limit / 4, &mut statement).await {
+            return Ok(answer);
+        }
+        lock_sessions.with(|state| state.outbound.session_late(id));
+    }
+    if let Ok(answer) = timeout_at(began + limit + OVERDUE_MARGIN, &mut statement).await {
         return Ok(answer);
     }
     let until = lock_sessions.with(|state| state.statement_overdue(id, batch, &overdue_error()));

@@ -127,7 +127,12 @@ async fn c28_a_policy_decides_at_once_while_the_server_is_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_idle_connections_that_were_dropped_in_silence_are_replaced_within_a_call() {
     let server = server();
-    let proxy = Proxy::to(&server.url()).unwrap();
-    let store = PostgresStore::connect(&proxy.url(&server.url())).await.unwrap();
-    call_over_dropped_connections(&store, || proxy.black_hole_for(Scope::Existing, Direction::Both)).await;
+    for mode in MODES {
+        let proxy = Proxy::to(&server.url()).unwrap();
+        let builder =
+            PostgresStore::builder(&proxy.url(&server.url())).unwrap().namespace(format!("{mode:?}"));
+        let store = builder.mutex(mode).connect().await.unwrap();
+        call_over_dropped_connections(&store, || proxy.black_hole_for(Scope::Existing, Direction::Both))
+            .await;
+    }
 }
