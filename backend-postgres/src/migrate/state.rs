@@ -35,8 +35,8 @@ struct Found {
 
 #[derive(Debug)]
 struct Library {
-    /// The checksum of the functions, and behind it those of other builds of the same version, whose
-    /// functions these have replaced.
+    /// The checksum of the functions, and behind it those of other builds of the same version,
+    /// whose functions these have replaced.
     functions: String,
     /// The version of the library that wrote them.
     version: String,
@@ -186,9 +186,9 @@ fn compare(found: Found, schema: &Schema) -> Result<State> {
     Ok(state)
 }
 
-/// Returns whether one of these checksums, of equal lengths, is `ours`. The functions of another build
-/// of the same version that has replaced ours serve this one, too: else the two would replace each
-/// other's in turn.
+/// Returns whether one of these checksums, of equal lengths, is `ours`. The functions of another
+/// build of the same version that has replaced ours serve this one, too: else the two would replace
+/// each other's in turn.
 fn has_checksum(functions: &str, ours: &str) -> bool {
     functions.as_bytes().chunks(ours.len()).any(|checksum| checksum == ours.as_bytes())
 }

@@ -245,8 +245,8 @@ impl Outbound {
         }
     }
 
-    /// Marks a session as late: its connection may be dead. Another one gets its queued tries, which
-    /// were not sent.
+    /// Marks a session as late: its connection may be dead. Another one gets its queued tries,
+    /// which were not sent.
     pub(super) fn session_late(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.is_late = true;

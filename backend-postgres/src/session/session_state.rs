@@ -62,8 +62,8 @@ impl SessionState {
         }
     }
 
-    /// Returns whether a try is next, and nothing was heard of the server for so long that it may be
-    /// cut off in silence: a try without an answer would be in doubt.
+    /// Returns whether a try is next, and nothing was heard of the server for so long that it may
+    /// be cut off in silence: a try without an answer would be in doubt.
     pub(super) fn is_to_be_asked(&self, at: Instant) -> bool {
         let is_unheard =
             self.last_alive.is_some_and(|alive| at.saturating_duration_since(alive) >= MAX_UNCHECKED_IDLE);

@@ -236,9 +236,9 @@ fn log_end(error: &Error) {
     );
 }
 
-/// Waits for the answer to a statement. While one that tries no lock is late, another session serves
-/// new tries. If it is overdue, its callers get their reply, too. This session then has the time for which its holds may still be
-/// relied on.
+/// Waits for the answer to a statement. While one that tries no lock is late, another session
+/// serves new tries. If it is overdue, its callers get their reply, too. This session then has the
+/// time for which its holds may still be relied on.
 async fn wait_for_answer<T>(
     lock_sessions: &LockSessions,
     id: SessionId,

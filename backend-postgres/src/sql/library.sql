@@ -1,5 +1,6 @@
--- Notes whose functions the schema has. Behind their checksum stand those of other builds of the same
--- version that they have replaced, the last 8, so that two builds do not replace each other's in turn.
+-- Notes whose functions the schema has. Behind their checksum stand those of other builds of the
+-- same version that they have replaced, the last 8, so that two builds do not replace each other's
+-- in turn.
 INSERT INTO stanchion.library AS l (functions, version, oldest)
 VALUES (decode('{functions}', 'hex'), '{version}', '{oldest}')
 ON CONFLICT (is_only) DO UPDATE SET version = excluded.version, oldest = excluded.oldest,

@@ -213,8 +213,8 @@ impl RedisSteps {
     }
 }
 
-/// The object, which holds, and what the part before returned: where the next one begins, and what is
-/// known of the first one.
+/// The object, which holds, and what the part before returned: where the next one begins, and what
+/// is known of the first one.
 pub(super) type ForcePart<'a> = (&'a Object, Force, String, String);
 
 /// Returns a label as it stands at the end of a record. No label differs from an empty one.
