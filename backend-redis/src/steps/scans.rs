@@ -1,6 +1,7 @@
 //! What each script does on objects of very many entries: a call of it looks at a part of them, and
 //! the next one goes on (C27).
 
+mod listing;
 mod restart;
 
 use std::sync::Arc;
