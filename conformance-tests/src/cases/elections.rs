@@ -11,8 +11,8 @@ use stanchion_core::{
 
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, IDLE, QUEUED, Task, beside, eventually, pause, queue_of, spawn, stays_pending, takes_its_turn,
-    unique, within,
+    AT_ONCE, CANCELLED, QUEUED, Task, beside, eventually, pause, queue_of, spawn, takes_its_turn, unique,
+    within,
 };
 
 /// A pause after a term that is short beside every limit of these cases.
@@ -119,7 +119,7 @@ pub(crate) async fn c4_a_dropped_candidate_leaves_nothing(h: &dyn Harness) {
     let held = mutex.lock().await.expect("lock");
     let election = store.elect(&name, ElectionOptions::new(), |_| pending()).expect("a candidate");
     let mut waiting = Box::pin(election.run());
-    stays_pending(IDLE, "it waits", &mut waiting).await;
+    beside(&mut waiting, "it waits", queue_of(&mutex, 1, AT_ONCE)).await;
     drop(waiting);
     queue_of(&mutex, 0, CANCELLED).await;
     held.release().await.expect("release");

@@ -8,9 +8,9 @@ use stanchion_core::{ErrorKind, MutexExt, MutexGuard, MutexOptions};
 
 use crate::harness::Harness;
 use crate::support::{
-    AT_ONCE, BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, by_two_clients, definite, eventually, kind_of,
-    lease_of, now, on_bare_thread, pause, poll_once, queue_of, spawn, stays_pending, takes_its_turn, unique,
-    within,
+    AT_ONCE, BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, beside, by_two_clients, definite, eventually,
+    kind_of, lease_of, now, on_bare_thread, pause, poll_once, queue_of, spawn, stays_pending, takes_its_turn,
+    unique, within,
 };
 
 pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harness) {
@@ -174,7 +174,7 @@ pub(crate) async fn c4_a_dropped_run_leaves_nothing(h: &dyn Harness) {
 
     let held = other.lock().await.expect("lock");
     let mut waiting = Box::pin(mutex.run(|_| async { panic!("it never has the mutex") }));
-    stays_pending(IDLE, "it waits", &mut waiting).await;
+    beside(&mut waiting, "it waits", queue_of(&other, 1, AT_ONCE)).await;
     drop(waiting);
     queue_of(&other, 0, CANCELLED).await;
     held.release().await.expect("release");
