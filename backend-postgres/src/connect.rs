@@ -203,7 +203,8 @@ async fn check_server(
 async fn connected_once_more(connector: &Connector) -> Result<PgConnection> {
     match connector.connect_first().await {
         Err(error) if error::is_full(&error) => {
-            sleep(FULL_PAUSE.mul_f64(rand::random_range(0.5..=1.0))).await;
+            let pause = FULL_PAUSE.min(connector.settings.request_timeout / 2);
+            sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
             connector.connect_first().await
         }
         connected => connected,

@@ -9,6 +9,7 @@ use stanchion_core::{Error, ErrorKind, FencingToken, GrantId, Result};
 
 use crate::error;
 use crate::schema::{Schema, Statement};
+use crate::strangers;
 
 /// The SQLSTATE that the server raises for a refused [`PostgresFence::check`].
 const REFUSED: &str = "STF01";
@@ -61,6 +62,8 @@ const INSTALL: &str = concat!(
 pub struct PostgresFence {
     resource: String,
     schema: Schema,
+    /// A role that may own the schema, beside those that are trusted anyway.
+    owner: Option<String>,
     check: Statement,
     hand_over: Statement,
 }
@@ -84,21 +87,44 @@ impl PostgresFence {
     fn over(resource: String, schema: Schema) -> Self {
         let check = schema.statement(include_str!("sql/fence.sql"));
         let hand_over = schema.statement(include_str!("sql/fence_hand_over.sql"));
-        Self { resource, schema, check, hand_over }
+        Self { resource, schema, owner: None, check, hand_over }
+    }
+
+    /// Names a role that may own the schema, or change it, as
+    /// [`PostgresBuilder::schema_owner`](crate::PostgresBuilder::schema_owner) does.
+    #[must_use]
+    pub fn schema_owner(mut self, role: impl Into<String>) -> Self {
+        self.owner = Some(role.into());
+        self
     }
 
     /// Makes the table and the functions of fences in a database in which no store has made them.
-    /// Existing ones stay.
+    /// Existing ones stay. Then looks whether a role that is not trusted could change them:
+    /// [`check`](Self::check) would run its code ([C30]).
     ///
     /// # Errors
-    /// `Unauthorized` without the right to create a schema and its tables and functions; otherwise
-    /// the error of the connection.
+    /// `Unauthorized` without the right to create a schema and its tables and functions;
+    /// `UnsafeStore` naming the role and its right, with the cure; otherwise the error of the
+    /// connection.
     ///
     /// # Cancel safety
-    /// A dropped call has made all of them or none.
+    /// A dropped call has made all of them or none. In a transaction of the user's it may have
+    /// changed the transaction's `search_path`.
+    ///
+    /// [C30]: stanchion_core::contract#c30
     pub async fn install(&self, connection: &mut PgConnection) -> Result<()> {
         let all = self.schema.statement(INSTALL).sql();
-        sqlx::raw_sql(all).execute(connection).await.map(drop).map_err(error::of_request)
+        sqlx::raw_sql(all).execute(&mut *connection).await.map_err(error::of_request)?;
+        // The transaction may be the user's.
+        let path = "SELECT pg_catalog.current_setting('search_path')";
+        let path: String = sqlx::query_scalar(path)
+            .persistent(false)
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(error::of_request)?;
+        strangers::check(connection, &self.schema, self.owner.as_deref()).await?;
+        let back = sqlx::query("SELECT pg_catalog.set_config('search_path', $1, true)").bind(path);
+        back.persistent(false).execute(connection).await.map(drop).map_err(error::of_request)
     }
 
     /// Checks that the token does not belong to an older holder. Call it in the transaction that

@@ -247,8 +247,9 @@ impl PostgresBuilder {
     /// database, and superusers. Who has the rights of the named role or of the database's owner is
     /// trusted as well. Functions run with the rights of who calls them, so that connecting is
     /// refused where anybody else could replace them ([C30]). This is looked at when a store
-    /// connects; what others changed before their right was taken from them is not seen, nor are
-    /// the functions of a [fence](crate::PostgresFence) in a database without a store.
+    /// connects; what others changed before their right was taken from them is not seen. The
+    /// functions of a [fence](crate::PostgresFence) in a database without a store are looked at when
+    /// it is installed.
     ///
     /// [C30]: stanchion_core::contract#c30
     #[must_use]

@@ -288,3 +288,36 @@ async fn c30_fences_are_installed_beside_stores_that_connect() {
         drop(connected.unwrap());
     }
 }
+
+/// A role that may only make schemas makes that of the fences first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_a_fence_runs_no_code_of_another_role() {
+    let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+    let role = |name: &str| {
+        let url = server.role(name, "pw", &format!("GRANT CREATE ON DATABASE postgres TO {name}")).unwrap();
+        async move { PgConnection::connect(&url).await.unwrap() }
+    };
+    let (mut stranger, mut app) = (role("stranger").await, role("app").await);
+    let fence = PostgresFence::new("r");
+    fence.install(&mut stranger).await.unwrap();
+    let rights = "GRANT USAGE ON SCHEMA stanchion TO app; GRANT SELECT ON stanchion.fences TO app";
+    sqlx::raw_sql(rights).execute(&mut stranger).await.unwrap();
+    let mut superuser = PgConnection::connect(&server.url()).await.unwrap();
+    let mut transaction = superuser.begin().await.unwrap();
+    sqlx::raw_sql("SET LOCAL search_path = public").execute(&mut *transaction).await.unwrap();
+    let refused = fence.install(&mut transaction).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::UnsafeStore, "{refused:?}");
+    assert!(refused.to_string().contains("stranger"), "{refused}");
+    drop(transaction);
+    fence.clone().schema_owner("stranger").install(&mut superuser).await.unwrap();
+    // Functions of the stranger's cannot be replaced.
+    assert_eq!(fence.install(&mut app).await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    // In a schema of its own, and in a transaction with settings of its own.
+    let own = PostgresFence::in_schema("r", "own").unwrap();
+    let mut transaction = app.begin().await.unwrap();
+    sqlx::raw_sql("SET LOCAL search_path = public").execute(&mut *transaction).await.unwrap();
+    own.install(&mut transaction).await.unwrap();
+    let path: String = sqlx::query_scalar("SHOW search_path").fetch_one(&mut *transaction).await.unwrap();
+    assert_eq!(path, "public", "the transaction's own setting");
+    transaction.commit().await.unwrap();
+}
