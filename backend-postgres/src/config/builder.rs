@@ -248,8 +248,8 @@ impl PostgresBuilder {
     /// trusted as well. Functions run with the rights of who calls them, so that connecting is
     /// refused where anybody else could replace them ([C30]). This is looked at when a store
     /// connects; what others changed before their right was taken from them is not seen. The
-    /// functions of a [fence](crate::PostgresFence) in a database without a store are looked at when
-    /// it is installed.
+    /// functions of a [fence](crate::PostgresFence) in a database without a store are looked at
+    /// when it is installed.
     ///
     /// [C30]: stanchion_core::contract#c30
     #[must_use]
