@@ -14,8 +14,10 @@ use crate::common::*;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::ClusterClient;
 use stanchion_conformance::stopwatch::Stopwatch;
-use stanchion_conformance::support::{EPSILON, POLL_FLOOR, definite, spawn, within};
-use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store, Ticket};
+use stanchion_conformance::support::{EPSILON, POLL_FLOOR, definite, eventually, spawn, within};
+use stanchion_core::{
+    DecidedBy, ErrorKind, LimiterOptions, Mutex, MutexOptions, OutagePolicy, Quota, Store, Ticket,
+};
 use stanchion_redis::{RedisBuilder, RedisStore};
 use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisServer};
 
@@ -185,6 +187,27 @@ fn c28_a_store_over_a_connection_that_is_over_says_so() {
             let error = within(EPSILON, "a refusal", mutex_of(store).lock()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Closed, "{error:?}");
             assert!(error.to_string().contains("ConnectionManager"), "{error}");
+            // The store is open: a policy decides as in any outage.
+            let open = LimiterOptions::new(Quota::per_second(1)).outage(OutagePolicy::FailOpen);
+            let decision = store.limiter("l", open).unwrap().allow().await.unwrap();
+            assert_eq!(decision.decided_by, DecidedBy::OutagePolicy);
         }
     });
+}
+
+/// What callers cannot send any more, the engine sends over a connection of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c12_a_release_goes_over_the_engine_s_connection_where_that_of_callers_is_over() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    let client = redis::Client::open(server.url()).unwrap();
+    let connection = client.get_multiplexed_async_connection().await.unwrap();
+    let builder = namespaced(RedisBuilder::from_connection(connection)).wake_client(client);
+    let store = builder.namespace("n").connect().await.unwrap();
+    let guard = mutex_of(&store).lock().await.unwrap();
+    server.kill_clients().unwrap();
+    let is_over = || async { mutex_of(&store).inspect().await.is_err_and(|e| e.kind() == ErrorKind::Closed) };
+    eventually(EPSILON * 4, "it is over", is_over).await;
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Closed);
+    let other = RedisStore::builder(&server.url()).unwrap().namespace("n").connect().await.unwrap();
+    within(EPSILON * 8, "it is free", mutex_of(&other).lock()).await.unwrap().release().await.unwrap();
 }

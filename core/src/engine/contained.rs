@@ -120,9 +120,19 @@ impl Containment {
     }
 
     /// Notes what the answers to a batch say of the store.
+    /// Returns the error of an answer that says nothing of the request itself. `Closed` is one where
+    /// the way to the server is closed, not the store.
+    fn outage<'a>(&self, answer: &'a Result<Response>) -> Option<&'a Error> {
+        let is_away = |error: &&Error| {
+            !error.kind().is_final() || (error.kind() == ErrorKind::Closed && self.check().is_ok())
+        };
+        answer.as_ref().err().filter(is_away)
+    }
+
     fn judge(&self, batch: &Batch, answers: &Answers<Response>) {
         let at = now();
         let meter = StoreMeter { store: self.outages.store };
+        let outage = |answer| self.outage(answer);
         let failed = answers.first().and_then(outage).filter(|_| answers.iter().all(|a| outage(a).is_some()));
         match failed {
             Some(_) if at >= batch.end => {
@@ -178,11 +188,6 @@ impl Contained<dyn Steps> {
         containment.judge(&under_way, &answers);
         answers
     }
-}
-
-/// Returns the error of an answer that says nothing of the request itself.
-fn outage(answer: &Result<Response>) -> Option<&Error> {
-    answer.as_ref().err().filter(|error| !error.kind().is_final())
 }
 
 /// Returns the error of a request that the store did not answer in time.

@@ -183,6 +183,11 @@ impl HoldBackend for LeaseBackend {
         let deadline = self.hold.deadline();
         let was_live = self.forget();
         let released = self.engine.shared.on(self.try_release(was_live, deadline)).await;
+        let is_closed = released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Closed);
+        if is_closed && self.engine.shared.check_open().is_ok() {
+            // The callers' way to the server is closed; the engine may have one of its own.
+            self.engine.shared.send_release(&self.hold);
+        }
         released.map_err(|error| self.context("release", error))
     }
 

@@ -67,7 +67,13 @@ impl LimiterState {
     /// # Errors
     /// `error` itself, if the policy is to fail or the cost is more than the share's burst.
     fn stand_in(&self, cost: u64, error: Error) -> Result<(ExactQuota, Option<ExactQuota>)> {
-        if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) {
+        let is_away = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Unknown => true,
+            // The way to the server, where the store is open.
+            ErrorKind::Closed => self.engine.shared.check_open().is_ok(),
+            _ => false,
+        };
+        if !is_away {
             // It is an answer, or is final.
             return Err(error);
         }
