@@ -287,17 +287,31 @@ pub(crate) async fn facts(connection: &mut PgConnection, schema: &Schema) -> Res
 /// # Errors
 /// The reason why the server could not be asked.
 pub(crate) async fn is_pooled(connections: &mut [PgConnection; 2], schema: &Schema) -> Result<bool> {
-    let statement = schema.statement(include_str!("sql/pid.sql"));
     let mut seen = [None, None];
     for which in PROBES {
-        let row = raw_sql(statement.sql()).fetch_one(&mut connections[which]).await;
-        let pid = row.and_then(|row| row.try_get::<i32, _>(0));
-        let pid = pid.map_err(|error| error::certain(error::of_request(error)))?;
+        let pid = pid(&mut connections[which], schema).await?;
         if *seen[which].get_or_insert(pid) != pid {
             return Ok(true);
         }
     }
     Ok(seen[0] == seen[1])
+}
+
+/// Checks that each of two connections has a session of the server for a statement.
+///
+/// # Errors
+/// The reason why the server could not be asked.
+pub(crate) async fn are_served(connections: &mut [PgConnection; 2], schema: &Schema) -> Result<()> {
+    for connection in connections {
+        pid(connection, schema).await?;
+    }
+    Ok(())
+}
+
+async fn pid(connection: &mut PgConnection, schema: &Schema) -> Result<i32> {
+    let statement = schema.statement(include_str!("sql/pid.sql"));
+    let row = raw_sql(statement.sql()).fetch_one(connection).await;
+    row.and_then(|row| row.try_get::<i32, _>(0)).map_err(|error| error::certain(error::of_request(error)))
 }
 
 #[cfg(test)]

@@ -173,8 +173,10 @@ async fn check_server(
     let connection = match second {
         Ok(second) => {
             let mut both = [first, second];
-            // Behind a pooler, too, a store needs two sessions.
-            if check::is_pooled(&mut both, schema).await? {
+            if settings.route == Route::Pooled {
+                // Behind a pooler, too, a store needs two sessions.
+                check::are_served(&mut both, schema).await?;
+            } else if check::is_pooled(&mut both, schema).await? {
                 settings.route = Route::Pooled;
             }
             let [_, second] = both;

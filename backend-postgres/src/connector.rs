@@ -47,14 +47,21 @@ struct State {
     last: AtomicUsize,
     backoff: Backoff,
     is_searching: AtomicBool,
+    /// Whether a server has refused to look for clients of its sessions that are gone.
+    is_unchecked: AtomicBool,
     /// The check of each connection, once the store is connected.
     check: OnceLock<Arc<dyn ConnectionCheck>>,
 }
 
 impl Default for State {
     fn default() -> Self {
-        let (last, is_searching) = (AtomicUsize::default(), AtomicBool::default());
-        Self { last, backoff: Backoff::new("postgres"), is_searching, check: OnceLock::new() }
+        Self {
+            last: AtomicUsize::default(),
+            backoff: Backoff::new("postgres"),
+            is_searching: AtomicBool::default(),
+            is_unchecked: AtomicBool::default(),
+            check: OnceLock::new(),
+        }
     }
 }
 
@@ -123,6 +130,16 @@ impl Connector {
             // Read each time: the user may give the pool another password.
             Origin::UserPool(pool) => PgConnectOptions::clone(&pool.connect_options()).into(),
         }
+    }
+
+    /// Notes that a server cannot look for clients that are gone. Returns whether that is new.
+    pub(crate) fn leave_clients_unchecked(&self) -> bool {
+        !self.state.is_unchecked.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns whether a server could not look for clients that are gone.
+    pub(crate) fn leaves_clients_unchecked(&self) -> bool {
+        self.state.is_unchecked.load(Ordering::Relaxed)
     }
 
     /// Returns the addresses, for errors.

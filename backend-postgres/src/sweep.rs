@@ -78,8 +78,9 @@ impl Chore for Sweep {
         let mut has_failed = false;
         loop {
             sleep(self.interval.mul_f64(rand::random_range(0.8..=1.0))).await;
-            self.pool.close_idle(MAX_IDLE);
             let Err(error) = self.sweep().await else {
+                // The sweep's own connection has just been used, and stays.
+                self.pool.close_idle(MAX_IDLE);
                 has_failed = false;
                 continue;
             };

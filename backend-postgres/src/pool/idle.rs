@@ -23,7 +23,7 @@ impl Pool {
 
     /// Takes over an idle connection that this runtime made.
     pub(crate) fn take_over(&self, connection: PgConnection) {
-        if let (None, Ok(local)) = (&self.user_pool, self.local()) {
+        if let (None, Ok(local)) = (self.user_pool(), self.local()) {
             let alive = self.registry.counter();
             local.put_back(OpenConnection::Own(CountedConnection::new(connection, &alive)));
         }

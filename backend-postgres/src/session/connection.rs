@@ -1,7 +1,6 @@
 //! The connection of a lock session: its settings and its statements.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
@@ -31,8 +30,6 @@ pub(super) struct SessionConfig {
     namespace: String,
     process: ProcessId,
     settings: Vec<(&'static str, String)>,
-    /// Whether the server has refused to look for clients that are gone.
-    is_unchecked: AtomicBool,
     open: Statement,
     step: Statement,
     try_lock: Statement,
@@ -168,7 +165,6 @@ impl SessionConfig {
             namespace: context.namespace.as_ref().to_owned(),
             process,
             settings: settings(ttl),
-            is_unchecked: AtomicBool::new(false),
             open: statement(include_str!("../sql/session_open.sql")),
             step: statement(include_str!("../sql/session_step.sql")),
             try_lock: statement(include_str!("../sql/session_try.sql")),
@@ -213,7 +209,7 @@ impl SessionConfig {
     pub(super) async fn open(&self, timeout: Duration) -> Result<SessionConnection> {
         match self.try_open(timeout).await {
             Err(error) if error::refuses_setting(&error, CLIENT_CHECK.0) => {
-                if !self.is_unchecked.swap(true, Ordering::Relaxed) {
+                if self.connector.leave_clients_unchecked() {
                     tracing::warn!(
                         name: "stanchion.server.unverified",
                         {
@@ -232,7 +228,7 @@ impl SessionConfig {
 
     async fn try_open(&self, timeout: Duration) -> Result<SessionConnection> {
         let statement_timeout = ("statement_timeout", millis(timeout).to_string());
-        let is_unchecked = self.is_unchecked.load(Ordering::Relaxed);
+        let is_unchecked = self.connector.leaves_clients_unchecked();
         let known = self.settings.iter().filter(|(name, _)| !is_unchecked || *name != CLIENT_CHECK.0);
         let settings: Vec<_> = known.cloned().chain([statement_timeout]).collect();
         let configure =

@@ -56,8 +56,9 @@ mod unlocks;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use stanchion_core::clock::timeout;
 use stanchion_core::spi::ProcessId;
-use stanchion_core::{Result, Ttl};
+use stanchion_core::{Error, ErrorKind, Result, Ttl};
 
 use self::connection::SessionConfig;
 use self::inspect::PeerSessions;
@@ -67,6 +68,7 @@ pub(crate) use self::runner::SessionRunner;
 pub(crate) use self::steps::SessionSteps;
 use crate::connector::Connector;
 use crate::context::Context;
+use crate::error;
 use crate::steps::PostgresSteps;
 
 /// Counts the sessions of a namespace, for as long as its engine lives.
@@ -90,7 +92,19 @@ pub(crate) async fn check(
     ttl: Ttl,
     request_timeout: Duration,
 ) -> Result<()> {
-    SessionConfig::new(context, connector, ttl, ProcessId::random()).open(request_timeout).await.map(drop)
+    let config = SessionConfig::new(context, connector, ttl, ProcessId::random());
+    let opening = async {
+        match config.open(request_timeout).await {
+            // Processes that start together are many for a moment.
+            Err(error) if error::is_full(&error) => {
+                config.retry_allowed().await;
+                config.open(request_timeout).await
+            }
+            opened => opened,
+        }
+    };
+    let late = |_| Error::new(ErrorKind::Unavailable, "no session that keeps mutexes was opened in time");
+    timeout(config.open_timeout(request_timeout), opening).await.map_err(late)?.map(drop)
 }
 
 /// Returns the steps for callers and for the engine, the background task that the engine has to run
