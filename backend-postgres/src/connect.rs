@@ -51,7 +51,8 @@ impl PostgresBuilder {
     /// another mutex mode or layout ([C22]).
     ///
     /// # Time limit
-    /// It waits for two or three logins, for the time limit of [a request](Self::request_timeout)
+    /// It waits for two or three logins, in session mode for one more of a session, for the time
+    /// limit of [a request](Self::request_timeout)
     /// for each host, and then for the schema, for its owner and for the namespace, for that of a
     /// request each. Where it makes the schema, or waits for another process that does, that may
     /// take 60 s more.

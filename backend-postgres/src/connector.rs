@@ -55,13 +55,9 @@ struct State {
 
 impl Default for State {
     fn default() -> Self {
-        Self {
-            last: AtomicUsize::default(),
-            backoff: Backoff::new("postgres"),
-            is_searching: AtomicBool::default(),
-            is_unchecked: AtomicBool::default(),
-            check: OnceLock::new(),
-        }
+        let flag = AtomicBool::default;
+        let (last, is_searching, is_unchecked) = (AtomicUsize::default(), flag(), flag());
+        Self { last, backoff: Backoff::new("postgres"), is_searching, is_unchecked, check: OnceLock::new() }
     }
 }
 
@@ -132,14 +128,9 @@ impl Connector {
         }
     }
 
-    /// Notes that a server cannot look for clients that are gone. Returns whether that is new.
-    pub(crate) fn leave_clients_unchecked(&self) -> bool {
-        !self.state.is_unchecked.swap(true, Ordering::Relaxed)
-    }
-
-    /// Returns whether a server could not look for clients that are gone.
-    pub(crate) fn leaves_clients_unchecked(&self) -> bool {
-        self.state.is_unchecked.load(Ordering::Relaxed)
+    /// Whether a server has refused to look for clients of its sessions that are gone.
+    pub(crate) fn is_unchecked(&self) -> &AtomicBool {
+        &self.state.is_unchecked
     }
 
     /// Returns the addresses, for errors.

@@ -114,7 +114,8 @@ impl Opened {
     pub(crate) async fn check_sessions(&self, view: &View) -> Result<()> {
         match self.session_ttl() {
             Some(ttl) => {
-                session::check(&view.context, &self.connector, ttl, self.callers.request_timeout()).await
+                let time = self.callers.request_timeout();
+                Box::pin(session::check(&view.context, &self.connector, ttl, time)).await
             }
             None => Ok(()),
         }

@@ -4,7 +4,7 @@
 
 use sqlx::postgres::{PgListener, PgSslMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
 use crate::PostgresBuilder;
@@ -24,15 +24,19 @@ async fn error(connector: &Connector, limit: Duration) -> Error {
     connected.expect_err("no host fits")
 }
 
-/// Returns a port that refuses connections.
-async fn closed_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
+/// Returns a port that refuses connections for as long as its socket, which does not listen, keeps
+/// it from others.
+fn closed_port() -> (TcpSocket, u16) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    (socket, port)
 }
 
 #[tokio::test]
 async fn c21_the_error_names_each_address_with_its_cause_and_no_password() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (closed, silent_port) = (closed_port().await, silent.local_addr().unwrap().port());
+    let ((_kept, closed), silent_port) = (closed_port(), silent.local_addr().unwrap().port());
     let connector = connector(&[closed, silent_port]);
     let error = error(&connector, Duration::from_millis(100)).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable);

@@ -1,6 +1,7 @@
 //! The connection of a lock session: its settings and its statements.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
@@ -207,9 +208,9 @@ impl SessionConfig {
     /// # Errors
     /// The reason why there is none.
     pub(super) async fn open(&self, timeout: Duration) -> Result<SessionConnection> {
-        match self.try_open(timeout).await {
+        match Box::pin(self.try_open(timeout)).await {
             Err(error) if error::refuses_setting(&error, CLIENT_CHECK.0) => {
-                if self.connector.leave_clients_unchecked() {
+                if !self.connector.is_unchecked().swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         name: "stanchion.server.unverified",
                         {
@@ -220,7 +221,7 @@ impl SessionConfig {
                     );
                 }
                 self.connector.due().await;
-                self.try_open(timeout).await
+                Box::pin(self.try_open(timeout)).await
             }
             opened => opened,
         }
@@ -228,7 +229,7 @@ impl SessionConfig {
 
     async fn try_open(&self, timeout: Duration) -> Result<SessionConnection> {
         let statement_timeout = ("statement_timeout", millis(timeout).to_string());
-        let is_unchecked = self.connector.leaves_clients_unchecked();
+        let is_unchecked = self.connector.is_unchecked().load(Ordering::Relaxed);
         let known = self.settings.iter().filter(|(name, _)| !is_unchecked || *name != CLIENT_CHECK.0);
         let settings: Vec<_> = known.cloned().chain([statement_timeout]).collect();
         let configure =

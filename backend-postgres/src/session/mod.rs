@@ -93,12 +93,14 @@ pub(crate) async fn check(
     request_timeout: Duration,
 ) -> Result<()> {
     let config = SessionConfig::new(context, connector, ttl, ProcessId::random());
+    // Boxed: nested, the futures of requests are deeper than what an unoptimised build lays out.
+    let open = || Box::pin(config.open(request_timeout));
     let opening = async {
-        match config.open(request_timeout).await {
+        match open().await {
             // Processes that start together are many for a moment.
             Err(error) if error::is_full(&error) => {
                 config.retry_allowed().await;
-                config.open(request_timeout).await
+                open().await
             }
             opened => opened,
         }

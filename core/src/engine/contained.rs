@@ -120,8 +120,8 @@ impl Containment {
     }
 
     /// Notes what the answers to a batch say of the store.
-    /// Returns the error of an answer that says nothing of the request itself. `Closed` is one where
-    /// the way to the server is closed, not the store.
+    /// Returns the error of an answer that says nothing of the request itself. `Closed` is one
+    /// where the way to the server is closed, not the store.
     fn outage<'a>(&self, answer: &'a Result<Response>) -> Option<&'a Error> {
         let is_away = |error: &&Error| {
             !error.kind().is_final() || (error.kind() == ErrorKind::Closed && self.check().is_ok())
