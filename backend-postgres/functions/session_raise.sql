@@ -1,11 +1,10 @@
 -- session_raise: raises the sequence of tokens to 1 ms past the clock, if it is not past the clock.
 --
--- Why no token is drawn twice: one call at a time reads and sets the sequence, and only if
--- it is behind the clock. Tokens that others draw meanwhile and use are past the clock, so that
--- there are few of them, and the sequence is never set below the last one. A crash may lose the
--- last raises and draws. The tokens that were drawn before it are at most 1 ms, and the number of
--- draws in it, past the clock of their time; the first draw after it raises the sequence past the
--- clock anew.
+-- Why no token is drawn twice: one call at a time reads and sets the sequence, and only if it is
+-- behind the clock. Tokens that others draw meanwhile and use are past the clock, so that there are
+-- few of them, and the sequence is never set below the last one. A crash may lose the last raises
+-- and draws. The tokens that were drawn before it are at most 1 ms, and the number of draws in it,
+-- past the clock of their time; the first draw after it raises the sequence past the clock anew.
 --
 -- Returns     the next token
 -- Locks       'raise', for the length of this call: a statement may draw for many names, and others

@@ -24,6 +24,9 @@ use crate::session_settings::{RETRY_PAUSE, Route, SessionSettings};
 use crate::store::PostgresStore;
 use crate::wake::PostgresWake;
 
+/// Maximum pause before the second attempt at a server without room.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
+
 /// The steps of one process without an engine. The server was checked and is connected.
 #[derive(Clone, Debug)]
 pub struct StepsOfStore {
@@ -51,11 +54,10 @@ impl PostgresBuilder {
     /// another mutex mode or layout ([C22]).
     ///
     /// # Time limit
-    /// It waits for two or three logins, in session mode for one more of a session, for the time
-    /// limit of [a request](Self::request_timeout)
+    /// It waits for two or three logins, for the time limit of [a request](Self::request_timeout)
     /// for each host, and then for the schema, for its owner and for the namespace, for that of a
-    /// request each. Where it makes the schema, or waits for another process that does, that may
-    /// take 60 s more.
+    /// request each; in session mode also for a session, as for the logins. Where it makes the
+    /// schema, or waits for another process that does, that may take 60 s more.
     ///
     /// # Cancel safety
     /// A dropped call closes its connections. It has made the whole schema or nothing of it.
@@ -116,9 +118,6 @@ impl PostgresBuilder {
         Ok((opened, view))
     }
 }
-
-/// Maximum pause before the second attempt at a server without room.
-const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Returns the error of a check that was not through in time; `is_in`: with a first connection.
 fn unanswered(is_in: bool) -> Error {

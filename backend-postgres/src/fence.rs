@@ -122,9 +122,11 @@ impl PostgresFence {
             .fetch_one(&mut *connection)
             .await
             .map_err(error::of_request)?;
-        strangers::check(connection, &self.schema, self.owner.as_deref()).await?;
+        let checked = strangers::check(connection, &self.schema, self.owner.as_deref()).await;
         let back = sqlx::query("SELECT pg_catalog.set_config('search_path', $1, true)").bind(path);
-        back.persistent(false).execute(connection).await.map(drop).map_err(error::of_request)
+        let back = back.persistent(false).execute(connection).await;
+        checked?;
+        back.map(drop).map_err(error::of_request)
     }
 
     /// Checks that the token does not belong to an older holder. Call it in the transaction that

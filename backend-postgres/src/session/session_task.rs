@@ -96,13 +96,23 @@ impl SessionTask<'_> {
                     }
                     continue;
                 }
-                NextAction::Ask => self.probe(Batch::default()).await,
+                NextAction::Ask => self.ask().await,
                 NextAction::Send(batch) => self.send(batch).await,
             };
             if let Err(reason) = reason {
                 return reason;
             }
         }
+    }
+
+    /// Asks whether the connection lives. If it does not, another session gets the queued tries:
+    /// they were not sent.
+    async fn ask(&mut self) -> Result<(), EndReason> {
+        let asked = self.probe(Batch::default()).await;
+        if asked.is_err() {
+            self.lock_sessions.with(|state| state.outbound.session_late(self.id));
+        }
+        asked
     }
 
     async fn send(&mut self, mut batch: Batch) -> Result<(), EndReason> {

@@ -6,9 +6,11 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{lease, pool_sessions, pool_statements, refused, server};
+use crate::common::{MODES, builder, lease, pool_sessions, pool_statements, refused, server};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
@@ -26,21 +28,23 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_connecting_over_a_link_that_falls_silent_ends_in_time() {
     let server = server();
-    drop(lease(&server.url()).connect().await.unwrap());
-    let mut connecting = JoinSet::new();
-    for silent_from in 1..64 {
-        let url = server.url();
-        connecting.spawn(async move {
-            let proxy = Proxy::to(&url).unwrap();
-            proxy.on(When::from_nth(silent_from), Action::DropRequest(Then::Silence));
-            let connecting = lease(&proxy.url(&url)).request_timeout(SECOND).connect();
-            let connected = within(SECOND * 3 + EPSILON, "it ends", connecting).await;
-            connected.map(drop).map_err(|error| error.kind())
-        });
+    for mode in MODES {
+        drop(builder(&server.url(), mode).connect().await.unwrap());
+        let mut connecting = JoinSet::new();
+        for silent_from in 1..64 {
+            let url = server.url();
+            connecting.spawn(async move {
+                let proxy = Proxy::to(&url).unwrap();
+                proxy.on(When::from_nth(silent_from), Action::DropRequest(Then::Silence));
+                let connecting = builder(&proxy.url(&url), mode).request_timeout(SECOND).connect();
+                let connected = within(SECOND * 3 + EPSILON, "it ends", connecting).await;
+                connected.map(drop).map_err(|error| error.kind())
+            });
+        }
+        let ended = connecting.join_all().await;
+        assert!(ended.contains(&Ok(())), "it was silent before the end in each of them");
+        assert!(ended.iter().all(|ended| [Ok(()), Err(ErrorKind::Unavailable)].contains(ended)), "{ended:?}");
     }
-    let ended = connecting.join_all().await;
-    assert!(ended.contains(&Ok(())), "it was silent before the end in each of them");
-    assert!(ended.iter().all(|ended| [Ok(()), Err(ErrorKind::Unavailable)].contains(ended)), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -92,15 +96,18 @@ async fn c22_a_pooler_of_statements_is_told_by_name() {
 /// Starts what stands before a server and refuses start-up options with this code, as proxies do
 /// with codes of their own. Returns its port.
 async fn front_without_options(server: u16, code: &'static str) -> u16 {
-    front_without(server, "options", code).await
+    front_without(server, "options", code).await.0
 }
 
-/// As [`front_without_options`], where the packet has a word.
-async fn front_without(server: u16, word: &'static str, code: &'static str) -> u16 {
+/// As [`front_without_options`], where the packet has a word. Returns also how often that was so.
+async fn front_without(server: u16, word: &'static str, code: &'static str) -> (u16, Arc<AtomicUsize>) {
+    let refusals = Arc::<AtomicUsize>::default();
+    let refused = Arc::clone(&refusals);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
+            let refused = Arc::clone(&refused);
             tokio::spawn(async move {
                 let mut hello = vec![0; 4];
                 client.read_exact(&mut hello).await?;
@@ -108,6 +115,7 @@ async fn front_without(server: u16, word: &'static str, code: &'static str) -> u
                 hello.resize(usize::try_from(length).unwrap(), 0);
                 client.read_exact(&mut hello[4..]).await?;
                 if hello.windows(word.len()).any(|part| part == word.as_bytes()) {
+                    refused.fetch_add(1, Ordering::Relaxed);
                     let fields = format!("SFATAL\0VFATAL\0C{code}\0Mnot \"{word}\", please\0\0");
                     let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
                     return client.write_all(&[b"E", &length[..], fields.as_bytes()].concat()).await;
@@ -118,7 +126,7 @@ async fn front_without(server: u16, word: &'static str, code: &'static str) -> u
             });
         }
     });
-    port
+    (port, refusals)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -145,13 +153,16 @@ async fn c22_a_proxy_that_refuses_settings_is_asked_without_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_session_mode_does_without_a_setting_and_says_where_it_cannot() {
     let server = server();
-    let port = front_without(server.port(), "client_connection_check_interval", "22023").await;
+    let (port, refusals) = front_without(server.port(), "client_connection_check_interval", "22023").await;
     let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable");
     let by_session = |url: &str| PostgresStore::builder(url).unwrap().mutex(MutexMode::Session);
     let store = by_session(&url).connect().await.unwrap();
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
     within(SECOND * 3, "a lock", mutex.lock()).await.unwrap().release().await.unwrap();
-    let port = front_without(server.port(), "tcp_user_timeout", "22023").await;
+    let other = store.namespace("other").await.unwrap().mutex("m", MutexOptions::default()).unwrap();
+    within(SECOND * 3, "a lock", other.lock()).await.unwrap().release().await.unwrap();
+    assert_eq!(refusals.load(Ordering::Relaxed), 1, "the store knows it from then on");
+    let (port, _) = front_without(server.port(), "tcp_user_timeout", "22023").await;
     let url = format!("postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable");
     let connecting = refused(by_session(&url).request_timeout(SECOND));
     let error = within(SECOND * 5 + EPSILON, "it is refused", connecting).await;

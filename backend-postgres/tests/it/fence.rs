@@ -308,6 +308,8 @@ async fn c30_a_fence_runs_no_code_of_another_role() {
     let refused = fence.install(&mut transaction).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::UnsafeStore, "{refused:?}");
     assert!(refused.to_string().contains("stranger"), "{refused}");
+    let path: String = sqlx::query_scalar("SHOW search_path").fetch_one(&mut *transaction).await.unwrap();
+    assert_eq!(path, "public", "the transaction's own setting");
     drop(transaction);
     fence.clone().schema_owner("stranger").install(&mut superuser).await.unwrap();
     // Functions of the stranger's cannot be replaced.

@@ -92,7 +92,8 @@ impl RedisBuilder {
     /// version of the protocol. The connection must not block or subscribe.
     ///
     /// A `MultiplexedConnection` that breaks stays broken, also because the runtime that drove it
-    /// has ended: from then on every call ends with `Closed`. A `ConnectionManager` connects again.
+    /// has ended: from then on every call ends with `Closed`, but for decisions of a limiter's
+    /// outage policy. A `ConnectionManager` connects again.
     ///
     /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection,
     /// too. Then the runtime of the engine does not help them while the runtime that drives the

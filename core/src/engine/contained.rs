@@ -119,7 +119,6 @@ impl Containment {
         self.catch("a chore", async { chore.run(&reports).await }).await;
     }
 
-    /// Notes what the answers to a batch say of the store.
     /// Returns the error of an answer that says nothing of the request itself. `Closed` is one
     /// where the way to the server is closed, not the store.
     fn outage<'a>(&self, answer: &'a Result<Response>) -> Option<&'a Error> {
@@ -129,6 +128,7 @@ impl Containment {
         answer.as_ref().err().filter(is_away)
     }
 
+    /// Notes what the answers to a batch say of the store.
     fn judge(&self, batch: &Batch, answers: &Answers<Response>) {
         let at = now();
         let meter = StoreMeter { store: self.outages.store };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use sqlx::Row;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::{eventually, pause, stays_pending, within};
+use stanchion_core::connect::MAX_UNCHECKED_IDLE;
 use stanchion_core::{ErrorKind, Name, Ticket, Ttl};
 use stanchion_testbed::servers::PostgresOptions;
 
@@ -37,6 +38,17 @@ async fn an_ended_session_is_noticed_within_a_second() {
         assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     }
     assert!(a.mutex("x").try_lock().await.unwrap().is_some());
+}
+
+/// Nobody holds by it, and nothing was sent over it for a while.
+#[tokio::test]
+async fn c28_a_try_goes_over_another_session_where_an_idle_one_has_ended() {
+    let server = server().await;
+    let a = Process::new(server, "idle");
+    a.mutex("x").lock().await.unwrap().release().await.unwrap();
+    a.terminate(server).await;
+    pause(MAX_UNCHECKED_IDLE * 5 / 4).await;
+    a.mutex("x").try_lock().await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
