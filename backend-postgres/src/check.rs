@@ -12,6 +12,7 @@ use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
 use crate::error;
 use crate::migrate;
+use crate::pool::backend_pid;
 use crate::schema::{LAYOUT, Schema, Statement, literal};
 use crate::session_settings::{Route, SessionSettings};
 use crate::writable::why_unfit;
@@ -286,10 +287,10 @@ pub(crate) async fn facts(connection: &mut PgConnection, schema: &Schema) -> Res
 ///
 /// # Errors
 /// The reason why the server could not be asked.
-pub(crate) async fn is_pooled(connections: &mut [PgConnection; 2], schema: &Schema) -> Result<bool> {
+pub(crate) async fn is_pooled(connections: &mut [PgConnection; 2]) -> Result<bool> {
     let mut seen = [None, None];
     for which in PROBES {
-        let pid = pid(&mut connections[which], schema).await?;
+        let pid = pid(&mut connections[which]).await?;
         if *seen[which].get_or_insert(pid) != pid {
             return Ok(true);
         }
@@ -301,17 +302,19 @@ pub(crate) async fn is_pooled(connections: &mut [PgConnection; 2], schema: &Sche
 ///
 /// # Errors
 /// The reason why the server could not be asked.
-pub(crate) async fn are_served(connections: &mut [PgConnection; 2], schema: &Schema) -> Result<()> {
+pub(crate) async fn are_served(connections: &mut [PgConnection; 2]) -> Result<()> {
     for connection in connections {
-        pid(connection, schema).await?;
+        pid(connection).await?;
     }
     Ok(())
 }
 
-async fn pid(connection: &mut PgConnection, schema: &Schema) -> Result<i32> {
-    let statement = schema.statement(include_str!("sql/pid.sql"));
-    let row = raw_sql(statement.sql()).fetch_one(connection).await;
-    row.and_then(|row| row.try_get::<i32, _>(0)).map_err(|error| error::certain(error::of_request(error)))
+/// Returns the server's process of a session.
+///
+/// # Errors
+/// The reason why the server could not be asked.
+pub(crate) async fn pid(connection: &mut PgConnection) -> Result<i32> {
+    backend_pid(connection).await.map_err(|error| error::certain(error::of_request(error)))
 }
 
 #[cfg(test)]
@@ -375,16 +378,15 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn c22_a_transaction_pooler_is_not_taken_for_a_server() {
-        let schema = Schema::new("stanchion").unwrap();
         let server = PostgresServer::start(PostgresOptions::default()).unwrap();
         for connections in [1, 3] {
             let pooler = PgBouncer::start(&server, connections, &[]).unwrap();
             for _ in 0..20 {
-                assert!(is_pooled(&mut two(&pooler.url()).await, &schema).await.unwrap());
+                assert!(is_pooled(&mut two(&pooler.url()).await).await.unwrap());
             }
         }
         for _ in 0..20 {
-            assert!(!is_pooled(&mut two(&server.url()).await, &schema).await.unwrap());
+            assert!(!is_pooled(&mut two(&server.url()).await).await.unwrap());
         }
     }
 }

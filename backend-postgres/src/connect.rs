@@ -170,13 +170,13 @@ async fn check_server(
     } else {
         connected_once_more(&second).await
     };
-    let connection = match second {
+    let mut connection = match second {
         Ok(second) => {
             let mut both = [first, second];
             if settings.route == Route::Pooled {
                 // Behind a pooler, too, a store needs two sessions.
-                check::are_served(&mut both, schema).await?;
-            } else if check::is_pooled(&mut both, schema).await? {
+                check::are_served(&mut both).await?;
+            } else if check::is_pooled(&mut both).await? {
                 settings.route = Route::Pooled;
             }
             let [_, second] = both;
@@ -197,7 +197,8 @@ async fn check_server(
         facts.log_encryption(&connector.options(), &connector.address());
     }
     let survives_restart = facts.fsync == "on";
-    Ok(CheckedServer { connector: connector.with(settings), survives_restart, connection })
+    let pid = check::pid(&mut connection).await?;
+    Ok(CheckedServer { connector: connector.with(settings), survives_restart, connection, pid })
 }
 
 /// Connects. A server without room is asked once more: processes that start together are many for a

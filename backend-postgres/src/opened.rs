@@ -36,6 +36,8 @@ pub(crate) struct CheckedServer {
     pub(crate) survives_restart: bool,
     /// An idle connection that was made with these settings.
     pub(crate) connection: PgConnection,
+    /// The process id of its session.
+    pub(crate) pid: i32,
 }
 
 /// What the namespaces of a store share. The server was checked and is connected.
@@ -74,7 +76,7 @@ impl Opened {
         server: CheckedServer,
         engine: Option<Id>,
     ) -> Self {
-        let CheckedServer { connector, survives_restart, connection } = server;
+        let CheckedServer { connector, survives_restart, connection, pid } = server;
         // A record holds both kinds of state, so it stays for the longer of the two times.
         let Retention { tokens, state } = builder.retention;
         let retention = Retention { tokens: tokens.max(state), state };
@@ -84,7 +86,7 @@ impl Opened {
         capabilities.wake_ups = is_direct;
         capabilities.detach = builder.mutex == MutexMode::Lease;
         capabilities.survives_restart = Some(builder.mutex == MutexMode::Lease && survives_restart);
-        let callers = callers(builder, (&connector, engine), &schema, connection);
+        let callers = callers(builder, (&connector, engine), &schema, (connection, pid));
         let own = pool(&connector, ENGINE_CONNECTIONS, &schema).beside(&callers);
         Self {
             retention,
@@ -217,7 +219,7 @@ fn callers(
     builder: &PostgresBuilder,
     (connector, engine): (&Connector, Option<Id>),
     schema: &Schema,
-    connection: PgConnection,
+    connection: (PgConnection, i32),
 ) -> Arc<Pool> {
     let pool = pool(connector, builder.connections, schema).shared_on(engine);
     let pool = match &connector.origin {

@@ -3,6 +3,8 @@
 
 mod failed;
 mod idle;
+mod late;
+mod opening;
 mod registry;
 mod runtime_connections;
 mod under_way;
@@ -16,22 +18,22 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::{Connection, SqlStr, raw_sql};
-use stanchion_core::clock::{Instant, now, sleep, timeout, timeout_at};
-use stanchion_core::connect::{MAX_UNCHECKED_IDLE, current_runtime};
+use stanchion_core::clock::{Instant, now, timeout_at};
+use stanchion_core::connect::current_runtime;
 use stanchion_core::runtime::{Stay, moved};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinHandle;
 
 use self::failed::Failed;
-use self::registry::{CountedConnection, Registry, Sort};
+use self::late::Ended;
+pub(crate) use self::late::backend_pid;
+use self::registry::{Registry, Sort};
 use self::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
 use self::under_way::UnderWay;
 use crate::connector::Connector;
 use crate::error;
 use crate::schema::Statement;
-use crate::session_settings::RETRY_PAUSE;
-use crate::user_connection::UserConnection;
 
 /// Connections to one database, each for one request at a time.
 ///
@@ -159,11 +161,12 @@ impl Pool {
         let opening = pin!(timeout_at(end, self.open(&local)));
         let open = Stay::new(opening).await.ok_or_else(|| moved(ErrorKind::Unavailable))?;
         let open = Some(open.map_err(|_| self.unconnected())??);
+        let pid = open.as_ref().and_then(OpenConnection::pid);
         let mut under_way = UnderWay { open, pool: self, local: &local };
         let (mut sent, began) = (false, now());
         let answer = {
             let sending = self.send(&mut under_way.open, statement, arguments, &mut sent);
-            Stay::new(pin!(timeout_at(end, sending))).await
+            Stay::new(pin!(self.answer(&local, (pid, end), sending))).await
         };
         let open = under_way.end();
         let Some(answer) = answer else {
@@ -171,11 +174,11 @@ impl Pool {
             return Err(moved(if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable }));
         };
         match answer {
-            Ok(Ok(rows)) => {
+            Ended::Answered(Ok(rows)) => {
                 open.into_iter().for_each(|open| local.put_back(open));
                 Ok(rows)
             }
-            Ok(Err(Failed { error, intact })) => {
+            Ended::Answered(Err(Failed { error, intact })) => {
                 if intact {
                     open.into_iter().for_each(|open| local.put_back(open));
                 } else {
@@ -183,18 +186,24 @@ impl Pool {
                 }
                 Err(error)
             }
-            Err(_) => {
+            Ended::Dead(other) => {
+                drop(open);
+                // The others are likely dead, too.
+                local.idle().clear();
+                local.keep(other);
+                Err(unanswered(sent, "the connection is dead: the request or its answer is lost"))
+            }
+            Ended::Late => {
                 match open {
                     // The request had little time, so its end says nothing about the connections.
                     Some(OpenConnection::Own(connection))
                         if self.begin.is_none() && began.elapsed() < self.request_timeout / 4 =>
                     {
-                        local.keep(Idle { connection, since: None });
+                        local.keep(Idle::in_doubt(connection));
                     }
                     _ => local.idle().clear(),
                 }
-                let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
-                Err(Error::new(kind, "no answer within the request timeout"))
+                Err(unanswered(sent, "no answer within the request timeout"))
             }
         }
     }
@@ -263,106 +272,15 @@ impl Pool {
         Ok(rows)
     }
 
-    /// Returns the error of a request for which no connection was made in time.
-    fn unconnected(&self) -> Error {
-        match self.user_pool() {
-            None => self.connector.unconnected(),
-            Some(_) => Error::new(ErrorKind::Unavailable, "the pool had no connection in time"),
-        }
-    }
-
-    async fn open(&self, local: &RuntimeConnections) -> Result<OpenConnection> {
-        if let Some(pool) = self.user_pool() {
-            match UserConnection::acquire(pool).await {
-                // The program ends, and has closed its pool before it gave back what it holds.
-                Err(error) if error.kind() == ErrorKind::Closed => {}
-                acquired => return acquired.map(OpenConnection::User),
-            }
-        }
-        local.take_made();
-        let idle = local.idle().pop();
-        if let Some(idle) = idle
-            && let Some(open) = self.checked(idle, local).await
-        {
-            return Ok(open);
-        }
-        let connect = || {
-            let (connector, alive) = (self.connector.clone(), self.registry.counter());
-            let made = move |connection| (CountedConnection::new(connection, &alive), now());
-            async move { Ok(connector.attempt().await?.map(made)) }
-        };
-        loop {
-            match local.attempts.own(connect).await {
-                (Ok(Some((connection, _))), _) => return Ok(OpenConnection::Own(connection)),
-                // A server that is slow to let somebody in may be quick to answer who is in.
-                (Ok(None), _) => {
-                    if let Some(idle) = self.registry.take_idle()
-                        && let Some(open) = self.checked(idle, local).await
-                    {
-                        return Ok(open);
-                    }
-                }
-                // The attempt began earlier: its error may not apply any more.
-                (Err(_), true) => self.connector.due().await,
-                (Err(error), false) if error::is_full(&error) => {
-                    return self.borrow(local).await.ok_or(error);
-                }
-                (Err(error), false) => return Err(error),
-            }
-        }
-    }
-
-    /// Returns an idle connection if it can be used: it is asked first if it was idle for long, or
-    /// if an answer is still to be read.
-    async fn checked(
-        &self,
-        Idle { connection, since }: Idle,
-        local: &RuntimeConnections,
-    ) -> Option<OpenConnection> {
-        if since.is_some_and(|since| now() - since < MAX_UNCHECKED_IDLE) {
-            return Some(OpenConnection::Own(connection));
-        }
-        // Kept if the caller goes away during the ping.
-        let mut asked = UnderWay { open: Some(OpenConnection::Own(connection)), pool: self, local };
-        let pinged = match &mut asked.open {
-            Some(OpenConnection::Own(connection)) => {
-                timeout(self.request_timeout / 4, self.connector.ask(&mut **connection)).await
-            }
-            _ => Ok(Ok(None)),
-        };
-        if let (Ok(Ok(None)), Some(open)) = (pinged, asked.end()) {
-            return Some(open);
-        }
-        // A broken connection: the others are likely broken, too. After a caller went away it may
-        // only be a slow statement.
-        if since.is_some() {
-            local.idle().clear();
-        }
-        None
-    }
-
-    /// Waits for a connection of other requests, or of another runtime; `None` if there is none.
-    async fn borrow(&self, local: &RuntimeConnections) -> Option<OpenConnection> {
-        while self.registry.has_any() {
-            let freed = self.registry.freed();
-            if let Some(idle) = self.registry.take_idle() {
-                if let Some(open) = self.checked(idle, local).await {
-                    return Some(open);
-                }
-                continue;
-            }
-            tokio::select! {
-                () = freed => {}
-                () = sleep(RETRY_PAUSE) => {}
-            }
-        }
-        None
-    }
-
     fn local(&self) -> Result<Arc<RuntimeConnections>> {
         let runtime = current_runtime()?;
         Ok(self.registry.local(self.sort, runtime, self.connections))
     }
+}
+
+/// Returns the error of a request without an answer; `sent`: the server may have executed it.
+fn unanswered(sent: bool, detail: &'static str) -> Error {
+    Error::new(if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable }, detail)
 }
 
 impl fmt::Debug for Pool {

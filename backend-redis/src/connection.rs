@@ -113,7 +113,22 @@ impl Connection {
         if is_answered {
             self.note_answer();
         }
-        is_answered && !self.is_given_up.load(Ordering::Relaxed)
+        is_answered && !self.is_given_up()
+    }
+
+    /// Returns the time since it was made, or since its last answer.
+    pub(crate) fn silent_for(&self) -> Duration {
+        self.silence.upgrade().map_or(Duration::MAX, |silence| silence.silent_for())
+    }
+
+    /// Whether an answer came after that.
+    pub(crate) fn is_heard_since(&self, at: Instant) -> bool {
+        self.silence.upgrade().is_some_and(|silence| silence.is_heard_since(at))
+    }
+
+    /// Whether nobody shall use it any more.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// Notes that nobody shall use it any more.

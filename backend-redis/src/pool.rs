@@ -1,18 +1,20 @@
 //! The connections to one server that callers share. They are made when needed, and made anew when
 //! they broke.
 
+mod connections;
+
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, now, real, timeout_at};
-use stanchion_core::connect::{Attempts, current_runtime};
+use stanchion_core::connect::LATE_ANSWER;
 use stanchion_core::runtime::{Stay, moved};
 use stanchion_core::{Error, ErrorKind, Result};
-use tokio::runtime::Id;
 
+use self::connections::{Connections, OpenConnections, Sort};
 use crate::command::{Answered, Command};
 use crate::connection::Connection;
 use crate::connector::Connect;
@@ -20,8 +22,6 @@ use crate::durability::Acknowledged;
 use crate::error;
 use crate::user_connection::UserConnection;
 
-/// How long a connection that was idle may take to answer.
-const PATIENCE: Duration = Duration::from_millis(500);
 /// A request gives up so many connections at most: a server may close each new one.
 const MOST_GIVEN_UP: u32 = 2;
 
@@ -42,111 +42,6 @@ enum PoolKind {
     },
     /// The user's connection is the only one.
     User(UserConnection),
-}
-
-/// One connection for each runtime that makes requests. The engine lets two at most make requests:
-/// one of callers, and its own.
-struct Connections {
-    /// What they are for.
-    sort: Sort,
-    open: Arc<OpenConnections>,
-    attempts: Attempts<Connection>,
-}
-
-/// The requests that have connections of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
-    Plain,
-    Waiting,
-    /// Those of the pool beside.
-    PlainBeside,
-    WaitingBeside,
-}
-
-impl Sort {
-    fn waits(self) -> bool {
-        matches!(self, Self::Waiting | Self::WaitingBeside)
-    }
-}
-
-/// The connections to a server that can be used, each of the requests and the runtime that it was
-/// made for.
-#[derive(Default)]
-struct OpenConnections(Mutex<Vec<((Sort, Id), Connection)>>);
-
-impl OpenConnections {
-    fn all(&self) -> MutexGuard<'_, Vec<((Sort, Id), Connection)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the connection that was made for these requests of a runtime. Drops the connections
-    /// whose driver has ended.
-    fn find(&self, of: (Sort, Id)) -> Option<Connection> {
-        let mut all = self.all();
-        all.retain(|(_, connection)| connection.is_running());
-        all.iter().find(|(made_for, _)| *made_for == of).map(|(_, connection)| connection.clone())
-    }
-
-    /// Returns any connection: rather none that others wait on, and one of this runtime.
-    fn any(&self, sort: Sort) -> Option<Connection> {
-        let runtime = current_runtime().ok();
-        let mut all = self.all();
-        all.retain(|(_, connection)| connection.is_running());
-        let distance = |(made_for, of): &(Sort, Id)| (made_for.waits() != sort.waits(), Some(*of) != runtime);
-        all.iter().min_by_key(|(made_for, _)| distance(made_for)).map(|(_, connection)| connection.clone())
-    }
-
-    /// Makes a connection.
-    async fn connect(&self, connector: &dyn Connect, of: (Sort, Id)) -> Result<Connection> {
-        let connection = connector.connect().await?;
-        self.all().push((of, connection.clone()));
-        Ok(connection)
-    }
-}
-
-impl Connections {
-    fn new(sort: Sort, open: &Arc<OpenConnections>) -> Self {
-        Self { sort, open: Arc::clone(open), attempts: Attempts::default() }
-    }
-
-    fn count(&self) -> usize {
-        let all = self.open.all();
-        all.iter().filter(|((sort, _), connection)| *sort == self.sort && connection.is_running()).count()
-    }
-
-    /// Returns the connection of the current runtime, which an attempt makes if there is none;
-    /// while none can be made, any that is there (C28).
-    async fn connection(&self, connector: &Arc<dyn Connect>) -> Result<Connection> {
-        let find = |runtime| self.open.find((self.sort, runtime));
-        let connect = |runtime| {
-            let (connector, open, of) = (Arc::clone(connector), Arc::clone(&self.open), (self.sort, runtime));
-            async move { open.connect(&*connector, of).await }
-        };
-        // A server that has as many as it takes need not say so: it may have closed the new one
-        // before that was read.
-        if connector.is_refused()
-            && let Some(other) = self.open.any(self.sort)
-        {
-            // An attempt goes on beside.
-            return Ok(self.attempts.begun(find, connect)?.unwrap_or(other));
-        }
-        match self.attempts.shared(find, connect).await {
-            Err(error) if !error.kind().is_final() => self.open.any(self.sort).ok_or(error),
-            made => made,
-        }
-    }
-
-    /// Drops a connection. Requests of other callers on it still get their answers.
-    fn discard(&self, connection: &Connection) {
-        connection.give_up();
-        self.open.all().retain(|(_, other)| !other.is_same(connection));
-    }
-
-    fn leave(&self) {
-        self.attempts.end();
-        // Those of the pool beside lead to the same server.
-        self.open.all().drain(..).for_each(|(_, connection)| connection.give_up());
-    }
 }
 
 impl Pool {
@@ -186,6 +81,11 @@ impl Pool {
     /// Returns the time limit of a request.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// Returns how long an answer may take until it is late.
+    fn patience(&self) -> Duration {
+        (self.timeout / 2).min(LATE_ANSWER)
     }
 
     /// Returns the number of open connections, apart from one of the user's.
@@ -277,7 +177,7 @@ impl Pool {
         connections: &Connections,
         end: Instant,
     ) -> Result<Connection> {
-        let limit = (self.timeout / 2).min(PATIENCE);
+        let limit = self.patience();
         let mut given_up = 0;
         loop {
             let connected = timeout_at(end, connections.connection(connector)).await;
@@ -288,7 +188,7 @@ impl Pool {
             let asked = real();
             match timeout_at(end.min(now() + limit), connection.is_alive()).await {
                 Ok(true) => return Ok(connection),
-                Err(_) if !connection.is_silent_too_long(asked, self.timeout.min(PATIENCE)) => {
+                Err(_) if !connection.is_silent_too_long(asked, self.timeout.min(LATE_ANSWER)) => {
                     given_up = MOST_GIVEN_UP;
                 }
                 _ => {
@@ -312,11 +212,11 @@ impl Pool {
     ) -> Result<(RedisResult<Value>, Option<RedisResult<Value>>)> {
         let parts = command.parts(asking, text);
         let late =
-            |_| self.locate(Error::new(ErrorKind::Unknown, "no answer within the request's time limit"));
+            || self.locate(Error::new(ErrorKind::Unknown, "no answer within the request's time limit"));
         let answers = match &self.kind {
             PoolKind::User(connection) => {
                 connection.check_open().map_err(|error| self.locate(error))?;
-                let answers = timeout_at(end, connection.exchange(&parts)).await.map_err(late)?;
+                let answers = timeout_at(end, connection.exchange(&parts)).await.map_err(|_| late())?;
                 answers.map_err(|error| self.judge(error))?
             }
             PoolKind::Own { connector, connections, waiting_connections } => {
@@ -326,26 +226,28 @@ impl Pool {
                 let mut connection = connected?;
                 let (sent, _under_way) = (real(), connection.begin(end));
                 let exchanged = {
-                    let exchanging = pin!(timeout_at(end, connection.exchange(&parts)));
-                    Stay::new(exchanging).await
+                    let asked = connection.clone();
+                    let exchange = connection.exchange(&parts);
+                    let limits = (self.patience(), end);
+                    Stay::new(pin!(connections.answer(connector, &asked, limits, exchange))).await
                 };
                 match exchanged.ok_or_else(|| self.locate(moved(ErrorKind::Unknown)))? {
-                    Ok(Ok(answers)) => {
+                    Some(Ok(answers)) => {
                         connection.note_answer();
                         if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {
                             connections.discard(&connection);
                         }
                         answers
                     }
-                    Ok(Err(error)) => {
+                    Some(Err(error)) => {
                         connections.discard(&connection);
                         return Err(self.locate(error::of_request(error)));
                     }
-                    Err(elapsed) => {
+                    None => {
                         if connection.is_silent_too_long(sent, self.timeout) {
                             connections.discard(&connection);
                         }
-                        return Err(late(elapsed));
+                        return Err(late());
                     }
                 }
             }

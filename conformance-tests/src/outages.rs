@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use stanchion_core::clock::{Instant, real};
 use stanchion_core::connect::MAX_UNCHECKED_IDLE;
-use stanchion_core::{DecidedBy, Limiter, LimiterOptions, MutexOptions, OutagePolicy, Quota, Store};
+use stanchion_core::{DecidedBy, Limiter, LimiterOptions, Mutex, MutexOptions, OutagePolicy, Quota, Store};
 
 use crate::stopwatch::{EPSILON, Stopwatch};
 use crate::support::{on_another_runtime, pause, spawn, unique, within};
@@ -79,38 +79,109 @@ pub async fn decide_through(store: &dyn Store, what: &str, fault: impl FnOnce())
     assert!(slow.is_empty(), "{slow:#?}");
 }
 
-/// Makes calls after `drop_idle` has dropped all connections of an idle store without a word, as
+/// Makes calls after `drop_all` has dropped all connections of an idle store without a word, as
 /// routers do. The store's requests have the default time limit.
 ///
 /// # Panics
 /// If one does not succeed in the time that finding out and connecting anew take.
-pub async fn call_over_dropped_connections(store: &dyn Store, drop_idle: impl Fn()) {
-    /// A quarter of a request's time limit, and what a call may take at all.
-    const LIMIT: Duration = EPSILON.saturating_mul(2);
-    let mutex = store.mutex(&unique("idle"), MutexOptions::default()).expect("a mutex");
-    let limiter = LimiterOptions::new(Quota::per_second(1_000_000));
-    let limiter = store.limiter(&unique("idle"), limiter).expect("a limiter");
-    mutex.try_lock().await.expect("an answer").expect("a guard").release().await.expect("its end");
-    limiter.allow().await.expect("a decision");
-    for round in 0..4 {
-        pause(MAX_UNCHECKED_IDLE * 3 / 2).await;
-        drop_idle();
+pub async fn call_over_dropped_connections(store: &dyn Store, drop_all: impl Fn()) {
+    // A connection is asked for a quarter of a request's time limit, and then another one is made.
+    let calls = CallsOverDropped::new(store, EPSILON * 2, MAX_UNCHECKED_IDLE * 3 / 2);
+    for call in [OverDropped::Try, OverDropped::Limited, OverDropped::Decision, OverDropped::Decisions] {
+        calls.make(call, &drop_all).await;
+    }
+}
+
+/// As [`call_over_dropped_connections`], where the connections were used a moment before.
+///
+/// # Panics
+/// If a call does not succeed in the time that finding out and connecting anew take.
+pub async fn call_over_connections_dropped_in_use(store: &dyn Store, drop_all: impl Fn()) {
+    // An answer is late after a quarter of a request's time limit. Finding out takes as long, at
+    // most.
+    let calls = CallsOverDropped::new(store, EPSILON * 3, Duration::ZERO);
+    for call in [
+        OverDropped::Try,
+        OverDropped::Limited,
+        OverDropped::Release,
+        OverDropped::Decision,
+        OverDropped::Decisions,
+    ] {
+        calls.make(call, &drop_all).await;
+    }
+}
+
+/// A call over connections that were dropped in silence.
+#[derive(Clone, Copy, Debug)]
+enum OverDropped {
+    Try,
+    Limited,
+    Release,
+    Decision,
+    /// Of many tasks.
+    Decisions,
+}
+
+struct CallsOverDropped {
+    mutex: Arc<dyn Mutex>,
+    limiter: Arc<dyn Limiter>,
+    /// Maximum time of a call.
+    limit: Duration,
+    /// Time between the last answer and the drop.
+    pause: Duration,
+}
+
+impl CallsOverDropped {
+    fn new(store: &dyn Store, limit: Duration, pause: Duration) -> Self {
+        let mutex = store.mutex(&unique("dropped"), MutexOptions::default()).expect("a mutex");
+        let options = LimiterOptions::new(Quota::per_second(1_000_000));
+        let limiter = store.limiter(&unique("dropped"), options).expect("a limiter");
+        Self { mutex, limiter, limit, pause }
+    }
+
+    async fn make(&self, call: OverDropped, drop_all: impl Fn()) {
+        let held = self.mutex.lock().await.expect("a guard");
+        self.limiter.allow().await.expect("a decision");
+        let held = match call {
+            OverDropped::Release => Some(held),
+            _ => held.release().await.map(|()| None).expect("its end"),
+        };
+        pause(self.pause).await;
+        drop_all();
         let watch = Stopwatch::start();
-        match round {
-            0 => drop(mutex.try_lock().await.expect("an answer").expect("a guard")),
-            1 => drop(mutex.lock_for(LIMIT).await.expect("an answer").expect("a guard")),
-            2 => assert_eq!(limiter.allow().await.expect("a decision").decided_by, DecidedBy::Store),
-            _ => {
-                let tasks = (0..TASKS).map(|_| {
-                    let limiter = Arc::clone(&limiter);
-                    spawn(async move { limiter.allow().await.expect("a decision") })
-                });
-                for task in tasks.collect::<Vec<_>>() {
-                    within(LIMIT, "a decision", task.join()).await;
-                }
+        let taken = match call {
+            OverDropped::Try => self.mutex.try_lock().await.expect("an answer"),
+            OverDropped::Limited => self.mutex.lock_for(self.limit).await.expect("an answer"),
+            OverDropped::Release => {
+                held.expect("a guard").release().await.expect("its end");
+                None
             }
+            OverDropped::Decision => {
+                self.decide(1).await;
+                None
+            }
+            OverDropped::Decisions => {
+                self.decide(TASKS).await;
+                None
+            }
+        };
+        assert!(watch.elapsed() < self.limit, "{call:?} took {:?}", watch.elapsed());
+        let is_taken = matches!(call, OverDropped::Try | OverDropped::Limited);
+        assert_eq!(taken.is_some(), is_taken, "{call:?}: it was free");
+        if let Some(guard) = taken {
+            guard.release().await.expect("its end");
         }
-        assert!(watch.elapsed() < LIMIT, "call {round} took {:?}", watch.elapsed());
+    }
+
+    async fn decide(&self, tasks: usize) {
+        let decide = || {
+            let limiter = Arc::clone(&self.limiter);
+            spawn(async move { limiter.allow().await.expect("a decision") })
+        };
+        for task in (0..tasks).map(|_| decide()).collect::<Vec<_>>() {
+            let decision = within(self.limit, "a decision", task.join()).await;
+            assert_eq!(decision.decided_by, DecidedBy::Store);
+        }
     }
 }
 

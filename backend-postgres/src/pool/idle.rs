@@ -21,11 +21,15 @@ impl Pool {
         self.registry.runtimes().iter().for_each(|(_, local)| local.close_idle(time));
     }
 
-    /// Takes over an idle connection that this runtime made.
-    pub(crate) fn take_over(&self, connection: PgConnection) {
+    /// Takes over an idle connection that this runtime made, and the process id of its session.
+    pub(crate) fn take_over(&self, (connection, pid): (PgConnection, i32)) {
         if let (None, Ok(local)) = (self.user_pool(), self.local()) {
             let alive = self.registry.counter();
-            local.put_back(OpenConnection::Own(CountedConnection::new(connection, &alive)));
+            local.put_back(OpenConnection::Own(CountedConnection::new(
+                connection,
+                self.begin.is_none().then_some(pid),
+                &alive,
+            )));
         }
     }
 

@@ -33,13 +33,15 @@ pub(super) struct Registry {
 #[derive(Debug)]
 pub(super) struct CountedConnection {
     connection: PgConnection,
+    /// The server's process of its session, where it keeps one.
+    pub(super) pid: Option<i32>,
     alive: Arc<AtomicUsize>,
 }
 
 impl CountedConnection {
-    pub(super) fn new(connection: PgConnection, alive: &Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(connection: PgConnection, pid: Option<i32>, alive: &Arc<AtomicUsize>) -> Self {
         alive.fetch_add(1, Ordering::Relaxed);
-        Self { connection, alive: Arc::clone(alive) }
+        Self { connection, pid, alive: Arc::clone(alive) }
     }
 }
 
@@ -101,7 +103,7 @@ impl Registry {
     /// runtime that is busy drives it not.
     pub(super) fn take_idle(&self) -> Option<Idle> {
         let idle = self.driven().iter().find_map(|(_, local)| local.idle().pop())?;
-        Some(Idle { since: None, ..idle })
+        Some(Idle::in_doubt(idle.connection))
     }
 
     /// Waits until a connection is put back.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::connect::Attempts;
+use stanchion_core::connect::{Attempts, MAX_UNCHECKED_IDLE};
 use stanchion_core::runtime::RuntimeMark;
 use tokio::sync::{Notify, Semaphore};
 
@@ -28,8 +28,27 @@ pub(super) struct RuntimeConnections {
 
 pub(super) struct Idle {
     pub(super) connection: CountedConnection,
-    /// `None` after a request whose caller went away: its answer has not been read yet.
-    pub(super) since: Option<Instant>,
+    /// When it was used last.
+    since: Instant,
+    /// It is to be asked first: after a request whose caller went away, its answer has not been
+    /// read yet.
+    pub(super) is_in_doubt: bool,
+}
+
+impl Idle {
+    pub(super) fn used_now(connection: CountedConnection) -> Self {
+        Self { connection, since: now(), is_in_doubt: false }
+    }
+
+    /// After a request without an answer so far.
+    pub(super) fn in_doubt(connection: CountedConnection) -> Self {
+        Self { is_in_doubt: true, ..Self::used_now(connection) }
+    }
+
+    /// Returns whether it was used a moment ago, and answered.
+    pub(super) fn is_fresh(&self) -> bool {
+        !self.is_in_doubt && now() - self.since < MAX_UNCHECKED_IDLE
+    }
 }
 
 /// A connection in use.
@@ -62,19 +81,26 @@ impl RuntimeConnections {
 
     /// Closes those that were idle for `time`.
     pub(super) fn close_idle(&self, time: Duration) {
-        self.idle().retain(|idle| idle.since.is_none_or(|since| since.elapsed() < time));
+        self.idle().retain(|idle| idle.since.elapsed() < time);
     }
 
     /// Takes over the connections of attempts that ended while no caller waited for them.
     pub(super) fn take_made(&self) {
         let made = self.attempts.take_made().into_iter().flatten();
-        self.idle().extend(made.map(|(connection, since)| Idle { connection, since: Some(since) }));
+        self.idle().extend(made.map(|(connection, since)| Idle { connection, since, is_in_doubt: false }));
+    }
+
+    /// Takes a connection over which an answer has come since that time.
+    pub(super) fn take_used_since(&self, since: Instant) -> Option<Idle> {
+        let mut idle = self.idle();
+        let at = idle.iter().position(|idle| !idle.is_in_doubt && idle.since > since)?;
+        Some(idle.remove(at))
     }
 
     /// Puts a connection back after the end of its request.
     pub(super) fn put_back(&self, open: OpenConnection) {
         match open {
-            OpenConnection::Own(connection) => self.keep(Idle { connection, since: Some(now()) }),
+            OpenConnection::Own(connection) => self.keep(Idle::used_now(connection)),
             OpenConnection::User(connection) => connection.give_back(),
         }
     }
@@ -84,7 +110,7 @@ impl RuntimeConnections {
     pub(super) fn keep(&self, connection: Idle) {
         let mut idle = self.idle();
         if idle.len() < self.limit {
-            let at = if connection.since.is_some() { idle.len() } else { 0 };
+            let at = if connection.is_in_doubt { 0 } else { idle.len() };
             idle.insert(at, connection);
         }
         drop(idle);
@@ -99,6 +125,11 @@ impl fmt::Debug for RuntimeConnections {
 }
 
 impl OpenConnection {
+    /// Returns the server's process of its session, if that is known.
+    pub(super) fn pid(&self) -> Option<i32> {
+        if let Self::Own(connection) = self { connection.pid } else { None }
+    }
+
     pub(super) fn connection(&mut self) -> Option<&mut PgConnection> {
         match self {
             Self::Own(connection) => Some(connection),

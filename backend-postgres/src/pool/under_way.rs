@@ -24,7 +24,7 @@ impl Drop for UnderWay<'_> {
         // A transaction that was begun and not ended is closed with its connection: the server
         // rolls it back.
         if let (Some(OpenConnection::Own(connection)), None) = (self.open.take(), &self.pool.begin) {
-            self.local.keep(Idle { connection, since: None });
+            self.local.keep(Idle::in_doubt(connection));
         }
     }
 }

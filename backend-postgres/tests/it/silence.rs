@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::outages::{call_over_dropped_connections, decide_through};
+use stanchion_conformance::outages::{
+    call_over_connections_dropped_in_use, call_over_dropped_connections, decide_through,
+};
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{pause, within};
 use stanchion_core::{MutexGuard, MutexMode, MutexOptions, Store};
@@ -125,14 +127,18 @@ async fn c28_a_policy_decides_at_once_while_the_server_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_idle_connections_that_were_dropped_in_silence_are_replaced_within_a_call() {
+async fn c28_connections_that_were_dropped_in_silence_are_replaced_within_a_call() {
     let server = server();
     for mode in MODES {
         let proxy = Proxy::to(&server.url()).unwrap();
         let builder =
             PostgresStore::builder(&proxy.url(&server.url())).unwrap().namespace(format!("{mode:?}"));
         let store = builder.mutex(mode).connect().await.unwrap();
-        call_over_dropped_connections(&store, || proxy.black_hole_for(Scope::Existing, Direction::Both))
-            .await;
+        let drop_all = || proxy.black_hole_for(Scope::Existing, Direction::Both);
+        call_over_dropped_connections(&store, drop_all).await;
+        // A hold ends with its session, so that its release cannot succeed.
+        if mode == MutexMode::Lease {
+            call_over_connections_dropped_in_use(&store, drop_all).await;
+        }
     }
 }

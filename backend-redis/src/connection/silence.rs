@@ -77,11 +77,20 @@ impl Silence {
 
     /// Returns whether nothing was asked or heard for so long that the connection may be gone.
     pub(super) fn is_idle(&self) -> bool {
-        let now = self.micros(real());
-        let is_free =
-            self.under_way.load(Ordering::Relaxed) == 0 || now >= self.busy_until.load(Ordering::Relaxed);
-        let silent = now.saturating_sub(self.heard.load(Ordering::Relaxed));
-        is_free && silent >= micros(MAX_UNCHECKED_IDLE)
+        let is_free = self.under_way.load(Ordering::Relaxed) == 0
+            || self.micros(real()) >= self.busy_until.load(Ordering::Relaxed);
+        is_free && self.silent_for() >= MAX_UNCHECKED_IDLE
+    }
+
+    /// Returns the time since the last answer.
+    pub(super) fn silent_for(&self) -> Duration {
+        let heard = self.heard.load(Ordering::Relaxed);
+        Duration::from_micros(self.micros(real()).saturating_sub(heard))
+    }
+
+    /// Returns whether an answer came after that.
+    pub(super) fn is_heard_since(&self, at: Instant) -> bool {
+        self.heard.load(Ordering::Relaxed) > self.micros(at)
     }
 
     /// Notes a request that was not answered in time. Returns whether the connection counts as

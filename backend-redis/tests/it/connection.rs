@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use crate::common::*;
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::outages::{call_over_dropped_connections, work_over_few_connections};
+use stanchion_conformance::outages::{
+    call_over_connections_dropped_in_use, call_over_dropped_connections, work_over_few_connections,
+};
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{definite, on_another_runtime, within};
 use stanchion_core::spi::{Acquire, Acquired};
@@ -347,16 +349,15 @@ async fn c14_wake_ups_come_again_after_their_connection_broke() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_idle_connections_that_were_dropped_in_silence_are_replaced_within_a_call() {
+async fn c28_connections_that_were_dropped_in_silence_are_replaced_within_a_call() {
     let (server, _fixture) = start(RedisOptions::default());
     for parameters in ["", "?protocol=resp2"] {
         let proxy = Proxy::to(&server.url()).unwrap();
         let url = format!("{}{parameters}", proxy.url(&server.url()));
         let store = RedisStore::connect(&url).await.unwrap();
-        call_over_dropped_connections(&store, || {
-            proxy.black_hole_for(Scope::Existing, Direction::Both);
-        })
-        .await;
+        let drop_all = || proxy.black_hole_for(Scope::Existing, Direction::Both);
+        call_over_dropped_connections(&store, drop_all).await;
+        call_over_connections_dropped_in_use(&store, drop_all).await;
     }
 }
 

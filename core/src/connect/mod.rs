@@ -22,3 +22,9 @@ pub use self::url::UrlParts;
 ///
 /// [C28]: crate::contract#c28
 pub const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
+
+/// For authors of stores: the time after which an answer is late, and the server is asked over
+/// another connection whether this one still leads to it ([C28]).
+///
+/// [C28]: crate::contract#c28
+pub const LATE_ANSWER: Duration = Duration::from_millis(500);

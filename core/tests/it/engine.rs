@@ -130,15 +130,47 @@ async fn c2_a_lost_reply_never_makes_a_second_hold() {
 async fn c3_a_lost_reply_of_a_try_is_unknown_and_leaves_nothing() {
     let (model, engine) = model();
     let mutex = mutex(&engine);
-    model.faults.lose_reply.store(1, SeqCst);
+    model.faults.lose_replies.store(true, SeqCst);
     let error = mutex.try_lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown);
     assert_eq!(
         (error.operation(), error.store(), error.name()),
         (Some("try_lock"), Some("model"), Some("m"))
     );
+    model.faults.lose_replies.store(false, SeqCst);
     empty(&model).await;
     assert!(mutex.try_lock().await.unwrap().is_some());
+}
+
+/// As where a connection ends with the answer: another one tells what came of it.
+#[tokio::test]
+async fn c28_a_try_whose_reply_was_lost_in_time_is_asked_for_once_more() {
+    let (model, engine) = model();
+    let mutex = mutex(&engine);
+    model.faults.lose_reply.store(1, SeqCst);
+    let guard = mutex.try_lock().await.unwrap().unwrap();
+    assert_eq!(mutex.inspect().await.unwrap().holders.len(), 1);
+    guard.release().await.unwrap();
+    empty(&model).await;
+}
+
+/// That the store is away then says nothing of the first request.
+#[tokio::test]
+async fn c3_a_try_whose_reply_was_lost_before_an_outage_is_unknown() {
+    let (model, engine) = model();
+    let mutex = mutex(&engine);
+    model.faults.lose_reply.store(1, SeqCst);
+    model.faults.delay_ms.store(50, SeqCst);
+    let trying = tokio::spawn(async move { mutex.try_lock().await });
+    while model.faults.calls.load(SeqCst) < 1 {
+        tokio::task::yield_now().await;
+    }
+    model.faults.away.store(true, SeqCst);
+    let error = trying.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    assert!(model.faults.calls.load(SeqCst) >= 2, "it was asked for again");
+    model.faults.away.store(false, SeqCst);
+    empty(&model).await;
 }
 
 #[tokio::test]

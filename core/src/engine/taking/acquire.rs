@@ -62,6 +62,8 @@ impl Acquisition<'_> {
         let (mut late, mut cancelled) = (0, 0);
         let mut attempts = Attempts::within(self.wait_limit);
         let (mut is_again, mut unanswered) = (false, None);
+        // The error of a call that makes one attempt, whose answer was lost within its time limit.
+        let (mut lost, first_end) = (None, self.request_end());
         loop {
             if std::mem::replace(&mut is_again, true) {
                 self.engine.shared.check_open()?;
@@ -83,7 +85,8 @@ impl Acquisition<'_> {
                 continue;
             }
             let sent = now();
-            let answer = self.ask().await;
+            let end = if lost.is_some() { first_end } else { self.request_end() };
+            let answer = self.engine.shared.batcher.ask(self.request.clone(), end).await;
             unanswered = answer.as_ref().err().map(Error::replicate);
             match answer {
                 Ok(answer) => match self.judge(answer, sent, ambiguous, &mut in_doubt)? {
@@ -113,12 +116,21 @@ impl Acquisition<'_> {
                     }
                 },
                 Err(error) => {
-                    if error.kind() == ErrorKind::Unknown {
+                    let is_unknown = error.kind() == ErrorKind::Unknown;
+                    if is_unknown {
                         ambiguous = true;
                     } else if !before {
                         in_doubt.resolved();
                     }
                     in_doubt.failed();
+                    if let (WaitLimit::None, Some(lost)) = (self.wait_limit, lost.take()) {
+                        return Err(if is_unknown { error } else { lost });
+                    }
+                    if is_unknown && matches!(self.wait_limit, WaitLimit::None) && now() < first_end {
+                        // The connection has ended. Another one tells what came of the attempt.
+                        lost = Some(error);
+                        continue;
+                    }
                     attempts.ride_out(error).await?;
                 }
             }
@@ -132,10 +144,8 @@ impl Acquisition<'_> {
             .that_can_be_passed_over()
     }
 
-    fn ask(&self) -> impl Future<Output = Result<Acquired>> {
-        let shared = &self.engine.shared;
-        let end = self.wait_limit.request_end(shared.request_end(Some(self.request.lease)));
-        shared.batcher.ask(self.request.clone(), end)
+    fn request_end(&self) -> Instant {
+        self.wait_limit.request_end(self.engine.shared.request_end(Some(self.request.lease)))
     }
 
     fn judge(
