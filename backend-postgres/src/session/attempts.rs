@@ -109,6 +109,11 @@ impl Attempts {
         None
     }
 
+    /// Returns whether somebody waits for the attempt of that number.
+    pub(super) fn has(&self, name: &Name, number: u64) -> bool {
+        self.0.get(name).is_some_and(|attempt| attempt.number == number)
+    }
+
     pub(super) fn insert(&mut self, name: &Name, attempt: LockAttempt) {
         self.0.insert(name.clone(), attempt);
     }

@@ -53,18 +53,24 @@ impl Outbound {
         self.last_number
     }
 
-    /// Returns the current session, and starts one if there is none, or if its answer is late.
+    /// Returns the current session. If there is none, or its answer is late, that is another one
+    /// that is open, or else a new one.
     pub(super) fn current_session(&mut self) -> SessionId {
-        match self.current {
-            Some(id) if self.sessions.get(&id).is_some_and(|session| !session.is_late) => id,
-            _ => {
-                let id = self.next_number();
-                self.sessions.insert(id, SessionState::new(now()));
-                self.sessions_to_start.push(id);
-                self.current = Some(id);
-                id
-            }
-        }
+        let is_late = |id: &SessionId| self.sessions.get(id).is_none_or(|session| session.is_late);
+        let id = self.current.filter(|id| !is_late(id)).or_else(|| self.usable()).unwrap_or_else(|| {
+            let id = self.next_number();
+            self.sessions.insert(id, SessionState::new(now()));
+            self.sessions_to_start.push(id);
+            id
+        });
+        self.current = Some(id);
+        id
+    }
+
+    /// Returns the oldest session that is open and answers.
+    fn usable(&self) -> Option<SessionId> {
+        let usable = self.sessions.iter().filter(|(_, session)| session.is_usable());
+        usable.map(|(id, _)| *id).min()
     }
 
     /// Returns the process ids of the open sessions at the server.
@@ -86,12 +92,17 @@ impl Outbound {
     pub(super) fn refusal(&self, at: Instant) -> Option<Error> {
         self.lock_table.refusal(at).or_else(|| {
             let (failure, until) = self.open_failure.as_ref()?;
-            (self.current.is_none() && at < *until).then(|| failure.replicate())
+            let is_without = self.current.is_none() && self.usable().is_none();
+            (is_without && at < *until).then(|| failure.replicate())
         })
     }
 
-    /// Returns why the last session could not be opened. Starts another attempt if one is due.
+    /// Returns why the last session could not be opened, if there is no other. Starts another
+    /// attempt if one is due.
     pub(super) fn open_failure(&mut self) -> Option<Error> {
+        if self.usable().is_some() {
+            return None;
+        }
         let (failure, until) = self.open_failure.as_ref()?;
         let (failure, until) = (failure.replicate(), *until);
         if now() >= until {
@@ -190,10 +201,13 @@ impl Outbound {
             return NextAction::Close;
         }
         if session.is_to_be_asked(at) {
-            (session.is_asked, session.last_probe) = (true, Some(at));
-            return NextAction::Ask;
+            session.try_locks.retain(|(name, number)| self.attempts.has(name, *number));
+            if session.is_to_be_asked(at) {
+                (session.is_asked, session.last_probe) = (true, Some(at));
+                return NextAction::Ask;
+            }
         }
-        let (mut batch, attempts) = session.next_batch();
+        let (mut batch, attempts) = session.next_batch(|name, number| self.attempts.has(name, number));
         let next_probe = session.next_probe(interval).unwrap_or(at);
         if next_probe <= at {
             batch.checks_requests = true;
@@ -230,27 +244,46 @@ impl Outbound {
             session.last_alive = Some(sent);
             session.last_probe = Some(sent);
             session.idle_since = sent;
+            // It has just answered, however long its opening took.
+            session.is_asked = true;
         }
     }
 
     /// Marks a session as alive: the server answered a statement sent at `sent`, even if it refused
-    /// it.
+    /// it. If it was late, and the one in its place is not open yet, it serves tries again.
     pub(super) fn session_alive(&mut self, id: SessionId, probes: Vec<ReplySender<Instant>>, sent: Instant) {
         if let Some(session) = self.sessions.get_mut(&id) {
             (session.is_overdue, session.is_late) = (false, false);
             session.last_alive = Some(sent);
+            if session.is_usable() {
+                self.replace_unopened(id);
+            }
         }
         for reply in probes {
             drop(reply.send(Ok(sent)));
         }
     }
 
-    /// Marks a session as late: its connection may be dead. Another one gets its queued tries,
-    /// which were not sent.
+    /// Makes a session the current one if that is still being opened, and gives it the tries that
+    /// wait for that.
+    fn replace_unopened(&mut self, id: SessionId) {
+        let current = self.current.and_then(|current| self.sessions.get_mut(&current));
+        if let Some(unopened) = current.filter(|current| current.pid.is_none()) {
+            let try_locks = std::mem::take(&mut unopened.try_locks);
+            self.current = Some(id);
+            if !try_locks.is_empty() {
+                self.queue(id, |session| session.try_locks.extend(try_locks));
+            }
+        }
+    }
+
+    /// Marks a session as late: its connection may be dead. Another one gets its queued tries that
+    /// somebody waits for, which were not sent.
     pub(super) fn session_late(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.is_late = true;
-        let try_locks = std::mem::take(&mut session.try_locks);
+        let mut try_locks = std::mem::take(&mut session.try_locks);
+        try_locks.retain(|(name, number)| self.attempts.has(name, *number));
         if !try_locks.is_empty() {
             let current = self.current_session();
             self.queue(current, |session| session.try_locks.extend(try_locks));

@@ -70,12 +70,20 @@ impl SessionState {
         is_unheard && !self.is_asked && self.unlocks.is_empty() && !self.try_locks.is_empty()
     }
 
-    /// Takes the next batch, and the attempts to add to it. Unlocks come first, so that no try
-    /// finds a lock that is about to be unlocked.
-    pub(super) fn next_batch(&mut self) -> (Batch, Vec<(Name, u64)>) {
+    /// Returns whether it is open and answers, so that it can serve tries.
+    pub(super) fn is_usable(&self) -> bool {
+        self.pid.is_some() && !self.is_late && !self.is_overdue && !self.closing
+    }
+
+    /// Takes the next batch, and the attempts to add to it, of those for which somebody `waits`.
+    /// Unlocks come first, so that no try finds a lock that is about to be unlocked.
+    pub(super) fn next_batch(&mut self, waits: impl Fn(&Name, u64) -> bool) -> (Batch, Vec<(Name, u64)>) {
         let unlocks = self.unlocks.drain(..self.unlocks.len().min(MAXIMUM_BATCH)).collect();
-        let room = if self.unlocks.is_empty() { self.try_locks.len().min(MAXIMUM_BATCH) } else { 0 };
-        let try_locks: Vec<_> = self.try_locks.drain(..room).collect();
+        let mut try_locks = Vec::new();
+        while self.unlocks.is_empty() && try_locks.is_empty() && !self.try_locks.is_empty() {
+            let next = self.try_locks.drain(..self.try_locks.len().min(MAXIMUM_BATCH));
+            try_locks.extend(next.filter(|(name, number)| waits(name, *number)));
+        }
         self.is_asked &= try_locks.is_empty();
         let answers = if self.unlocks.is_empty() {
             std::mem::take(&mut self.answers)

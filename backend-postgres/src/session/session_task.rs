@@ -86,6 +86,7 @@ fn overdue_error() -> Error {
 
 impl SessionTask<'_> {
     async fn run(mut self) -> EndReason {
+        let mut has_answered = false;
         loop {
             let reason = match self.lock_sessions.with(|state| state.next_action(self.id, now())) {
                 NextAction::Close => return None,
@@ -96,23 +97,20 @@ impl SessionTask<'_> {
                     }
                     continue;
                 }
-                NextAction::Ask => self.ask().await,
+                NextAction::Ask => self.probe(Batch::default()).await,
                 NextAction::Send(batch) => self.send(batch).await,
             };
             if let Err(reason) = reason {
+                let is_final = reason.as_ref().is_some_and(|reason| reason.kind().is_final());
+                // Another session gets the queued tries, which were not sent; not without end, where
+                // each ends with its first statement.
+                if has_answered && !is_final {
+                    self.lock_sessions.with(|state| state.outbound.session_late(self.id));
+                }
                 return reason;
             }
+            has_answered = true;
         }
-    }
-
-    /// Asks whether the connection lives. If it does not, another session gets the queued tries:
-    /// they were not sent.
-    async fn ask(&mut self) -> Result<(), EndReason> {
-        let asked = self.probe(Batch::default()).await;
-        if asked.is_err() {
-            self.lock_sessions.with(|state| state.outbound.session_late(self.id));
-        }
-        asked
     }
 
     async fn send(&mut self, mut batch: Batch) -> Result<(), EndReason> {

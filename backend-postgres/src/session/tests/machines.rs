@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now};
+use stanchion_core::connect::MAX_UNCHECKED_IDLE;
 use stanchion_core::spi::{Acquire, Acquired, Kept, Object, ParameterCheck, Polled, Purpose};
 use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Ticket, Ttl};
 
@@ -240,9 +241,72 @@ mod outbound {
         let second = outbound.current_session();
         assert_ne!(first, second);
         assert_eq!(outbound.take_sessions_to_start(), [first, second]);
+        outbound.session_opened(second, 2, at);
         outbound.session_alive(first, Vec::new(), at + PROBE_INTERVAL);
         assert!(!is_overdue(&outbound));
         assert_eq!(outbound.current_session(), second, "one that was stuck gets no new tries");
+        outbound.session_overdue(second);
+        assert_eq!(outbound.current_session(), first, "nor is a third one made beside it");
+    }
+
+    fn request_try(outbound: &mut Outbound, of: &Name) -> u64 {
+        let (reply, _answer) = tokio::sync::oneshot::channel();
+        let (number, acquisition) = (outbound.next_number(), Acquisition::of(&ask(1)));
+        outbound.try_lock(of, LockRequest { number, acquisition, cancelled: false, reply }, false);
+        number
+    }
+
+    /// The server may have no room for another one.
+    #[test]
+    fn c28_a_session_that_was_late_serves_the_tries_that_wait_for_another() {
+        let (mut outbound, at, x) = (Outbound::default(), now(), name("x"));
+        let first = opened(&mut outbound, at);
+        request_try(&mut outbound, &x);
+        outbound.session_late(first);
+        let second = outbound.current_session();
+        assert_ne!(first, second);
+        outbound.session_alive(first, Vec::new(), at);
+        assert_eq!(outbound.current_session(), first);
+        let NextAction::Send(batch) = next(&mut outbound, first, at) else { panic!("there is a try") };
+        assert_eq!(batch.try_locks.len(), 1);
+        outbound.session_closed(second, Some(&unavailable()), at);
+        assert!(outbound.refusal(at).is_none() && outbound.open_failure().is_none(), "there is the first");
+    }
+
+    #[test]
+    fn c28_a_try_for_which_nobody_waits_is_not_handed_on() {
+        let (mut outbound, at, x) = (Outbound::default(), now(), name("x"));
+        let first = opened(&mut outbound, at);
+        outbound.take_sessions_to_start();
+        let number = request_try(&mut outbound, &x);
+        outbound.attempts.withdraw(&x, number);
+        outbound.session_late(first);
+        assert!(!outbound.has_sessions_to_start());
+    }
+
+    #[test]
+    fn c28_a_session_whose_opening_took_long_is_not_asked_at_once() {
+        let (mut outbound, at, x) = (Outbound::default(), now(), name("x"));
+        let first = opened(&mut outbound, at);
+        request_try(&mut outbound, &x);
+        let late = at + MAX_UNCHECKED_IDLE;
+        assert!(matches!(next(&mut outbound, first, late), NextAction::Send(_)));
+        request_try(&mut outbound, &name("y"));
+        assert!(matches!(next(&mut outbound, first, late), NextAction::Ask), "later it is");
+    }
+
+    #[test]
+    fn c27_a_try_is_sent_however_many_were_withdrawn_before_it() {
+        let (mut outbound, at) = (Outbound::default(), now());
+        let id = opened(&mut outbound, at);
+        for number in 0..1_000 {
+            let of = name(&number.to_string());
+            let number = request_try(&mut outbound, &of);
+            outbound.attempts.withdraw(&of, number);
+        }
+        request_try(&mut outbound, &name("x"));
+        let NextAction::Send(batch) = next(&mut outbound, id, at) else { panic!("there is a try") };
+        assert_eq!(batch.names(), [name("x")]);
     }
 
     #[test]
@@ -261,9 +325,7 @@ mod outbound {
     fn an_unlock_goes_before_a_try_and_a_probe_is_due_in_time() {
         let (mut outbound, at, x) = (Outbound::default(), now(), name("x"));
         let id = opened(&mut outbound, at);
-        let (reply, _answer) = tokio::sync::oneshot::channel();
-        let (number, acquisition) = (outbound.next_number(), Acquisition::of(&ask(1)));
-        outbound.try_lock(&x, LockRequest { number, acquisition, cancelled: false, reply }, false);
+        request_try(&mut outbound, &x);
         outbound.unlock(id, Unlock { name: x.clone(), ticket: None, is_recorded: false });
         let NextAction::Send(batch) = next(&mut outbound, id, at) else { panic!("there is work") };
         assert_eq!((batch.unlocks.len(), batch.try_locks.len()), (1, 1));
@@ -282,9 +344,7 @@ mod outbound {
     fn c4_a_withdrawn_request_is_not_sent() {
         let (mut outbound, at, x) = (Outbound::default(), now(), name("x"));
         let id = opened(&mut outbound, at);
-        let (reply, _answer) = tokio::sync::oneshot::channel();
-        let (number, acquisition) = (outbound.next_number(), Acquisition::of(&ask(1)));
-        outbound.try_lock(&x, LockRequest { number, acquisition, cancelled: false, reply }, false);
+        let number = request_try(&mut outbound, &x);
         assert!(outbound.attempts.withdraw(&x, number));
         assert!(matches!(next(&mut outbound, id, at), NextAction::Sleep(_)));
         assert!(!outbound.attempts.withdraw(&x, number), "it is not there any more");
