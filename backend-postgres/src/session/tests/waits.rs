@@ -1,7 +1,7 @@
 //! Waiting in line, in one process and between two.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::AssertSqlSafe;
 use stanchion_conformance::EPSILON;
@@ -261,9 +261,13 @@ async fn c5_attempts_alone_pass_a_dead_waiter_after_one_grace() {
     let dead = "INSERT INTO stanchion.waiters (object, arrival, ticket, process, weight, lease, since)
         SELECT o.id, o.arrival + 1, gen_random_uuid(), gen_random_uuid(), 1, 3600000000, stanchion.now() FROM o;
         UPDATE stanchion.objects SET waiting = 1, arrival = arrival + 1 WHERE namespace = 'dead alone'";
+    let before = Instant::now();
     with_row(&a, server, "dead alone", dead).await;
     let mutex = a.mutex("x");
-    assert!(mutex.try_lock().await.unwrap().is_none(), "it may be live");
+    let tried = mutex.try_lock().await.unwrap();
+    // On a machine that stands still meanwhile, it is dead by then.
+    assert!(tried.is_none() || before.elapsed() >= SECOND, "it may be live");
+    drop(tried);
     let passes = || async { mutex.try_lock().await.unwrap().is_some() };
     eventually(SECOND + DEAD_IN_FRONT + EPSILON, "past the dead", passes).await;
 }
@@ -276,9 +280,12 @@ async fn c8_a_turn_that_has_expired_keeps_nobody_out() {
     let turn = "INSERT INTO stanchion.holds (object, ticket, weight, expiry, granted, token)
         SELECT o.id, gen_random_uuid(), 1, stanchion.now() + 1000000, stanchion.now(), 1 FROM o;
         UPDATE stanchion.objects SET used = 1, next = stanchion.now() + 1000000 WHERE namespace = 'dead turn'";
+    let before = Instant::now();
     with_row(&a, server, "dead turn", turn).await;
     let mutex = a.mutex("x");
-    assert!(mutex.try_lock().await.unwrap().is_none(), "it is a transaction's turn");
+    let tried = mutex.try_lock().await.unwrap();
+    assert!(tried.is_none() || before.elapsed() >= SECOND, "it is a transaction's turn");
+    drop(tried);
     let is_free = || async { mutex.try_lock().await.unwrap().is_some() };
     eventually(SECOND + EPSILON, "it is over", is_free).await;
 }
