@@ -151,19 +151,17 @@ impl Scripts {
     /// Makes those that count what they do; see [`Script::counted`].
     #[cfg(test)]
     pub(crate) fn counted(list: &str) -> Self {
-        let mut scripts = Self::new();
+        let mut all = Self::new();
         macro_rules! count {
-            ($($script:ident)+) => {
-                $(scripts.$script = scripts.$script.counted(stringify!($script), list);)+
+            ($scripts:expr, $($script:ident)+) => {
+                $($scripts.$script = $scripts.$script.counted(stringify!($script), list);)+
             };
         }
-        count!(fast_path fast_renew fast_permits acquire renew release put_back cancel poll keep_places attach);
-        count!(inspect resize force look split limit_decide limit_refund limit_set_quota limit_reset list);
+        count!(all, fast_path fast_renew fast_permits acquire renew release put_back cancel poll keep_places attach);
+        count!(all, inspect resize force look split limit_decide limit_refund limit_set_quota limit_reset list);
         #[cfg(feature = "bloom")]
-        {
-            scripts.bloom.probe = scripts.bloom.probe.counted("bloom_probe", list);
-        }
-        scripts
+        count!(all.bloom, probe begin merge read survey clear);
+        all
     }
 
     pub(crate) fn new() -> Self {

@@ -84,7 +84,7 @@ pub async fn decide_through(store: &dyn Store, what: &str, fault: impl FnOnce())
 ///
 /// # Panics
 /// If one does not succeed in the time that finding out and connecting anew take.
-pub async fn call_over_dropped_connections(store: &dyn Store, drop_all: impl Fn()) {
+pub async fn call_over_dropped_connections(store: &dyn Store, drop_all: impl Fn() + Send + Sync) {
     // A connection is asked for a quarter of a request's time limit, and then another one is made.
     let calls = CallsOverDropped::new(store, EPSILON * 2, MAX_UNCHECKED_IDLE * 3 / 2);
     for call in [OverDropped::Try, OverDropped::Limited, OverDropped::Decision, OverDropped::Decisions] {
@@ -96,7 +96,7 @@ pub async fn call_over_dropped_connections(store: &dyn Store, drop_all: impl Fn(
 ///
 /// # Panics
 /// If a call does not succeed in the time that finding out and connecting anew take.
-pub async fn call_over_connections_dropped_in_use(store: &dyn Store, drop_all: impl Fn()) {
+pub async fn call_over_connections_dropped_in_use(store: &dyn Store, drop_all: impl Fn() + Send + Sync) {
     // An answer is late after a quarter of a request's time limit. Finding out takes as long, at
     // most.
     let calls = CallsOverDropped::new(store, EPSILON * 3, Duration::ZERO);
@@ -139,7 +139,7 @@ impl CallsOverDropped {
         Self { mutex, limiter, limit, pause }
     }
 
-    async fn make(&self, call: OverDropped, drop_all: impl Fn()) {
+    async fn make(&self, call: OverDropped, drop_all: impl Fn() + Send + Sync) {
         let held = self.mutex.lock().await.expect("a guard");
         self.limiter.allow().await.expect("a decision");
         let held = match call {

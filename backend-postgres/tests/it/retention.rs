@@ -15,6 +15,7 @@ use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::{ErrorKind, MutexOptions, SemaphoreOptions, Store};
 use stanchion_postgres::PostgresStore;
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -96,13 +97,28 @@ const READ_AND_REMOVED: &str =
     FROM pg_stat_user_tables WHERE schemaname = 'stanchion' AND relname IN ('objects', 'holds') ORDER BY 1";
 
 /// Very many holds of one name that have expired, and very many idle names, cost calls nothing but
-/// their own part, and go. `STANCHION_ROWS` makes it more of them.
+/// their own part, and go. `STANCHION_ROWS` makes it more of them, and the server logs the plans of
+/// what takes over 5 ms in the folder `STANCHION_PLANS`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c25_c27_very_many_rows_go_and_hold_up_no_call() {
     /// The default time limit of a request, and what a call may take at all.
     const LIMIT: Duration = Duration::from_secs(2).saturating_add(EPSILON);
     let number: u64 = env::var("STANCHION_ROWS").map_or(20_000, |rows| rows.parse().unwrap());
-    let server = server();
+    let mut options = PostgresOptions::default();
+    if let Ok(folder) = env::var("STANCHION_PLANS") {
+        for (name, value) in [
+            ("logging_collector", "on"),
+            ("log_directory", &folder),
+            ("session_preload_libraries", "auto_explain"),
+            ("auto_explain.log_min_duration", "5ms"),
+            ("auto_explain.log_nested_statements", "on"),
+            ("auto_explain.log_analyze", "on"),
+            ("auto_explain.log_timing", "off"),
+        ] {
+            options = options.setting(name, value);
+        }
+    }
+    let server = PostgresServer::start(options).unwrap();
     drop(lease(&server.url()).steps().await.unwrap());
     server.script(&MANY.replace("{n}", &number.to_string())).unwrap();
     let counted = || {

@@ -14,7 +14,6 @@ return run(0, function(o, at, list)
   load(o, 'a' .. ARGV[at])
   look(o, list)
   if o.memory and tonumber(string.match(o.memory, '^%d+')) >= tonumber(ARGV[at + 1]) then return {} end
-  o.lane = nil
   if missing(o, ARGV[at + 2], ARGV[at + 3]) or (o.terms and o.terms ~= ARGV[at + 5]) then return {} end
   if not o.terms then open(o, ARGV[at + 4], ARGV[at + 5]) end
   found(o, o.pages)

@@ -18,7 +18,10 @@ return run(0, function(o, at, list)
     if #list < pages then return { 0, pages } end
     look(o, list)
     local time = floor(now / 1000)
-    o.ends, o.set, o.terms, o.kept = time + tonumber(ARGV[at]), 0, '-', false
+    o.ends, o.set, o.life, o.terms, o.kept = time + tonumber(ARGV[at]), 0, o.life + 1, '-', false
+    -- Where memory is short, a script that has removed something, if only a field that does not
+    -- exist, may go on and write.
+    call('HDEL', o.h, 'a')
     save(o, {})
     for _, page in ipairs(o.pages) do
       if page.length > 0 then call('PEXPIREAT', page.key, int(time + 1000)) end

@@ -17,8 +17,7 @@
 --          "E" a cleared one
 --          "m TERMS" the terms in force, which differ              "l" lost
 --          and "g GENERATION ENDS" before a `t` or `E` if the record is another than before.
--- Complexity  O(bits + pages); O(1) for a new lane. The first one after the end of a filter, or
---          after a clear, O(pages of the filter + answers of the last 60 s).
+-- Complexity  O(bits + pages); O(1) for a new lane.
 -- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first
 --          time. The answer to a request that sets no bit is not kept, and a retry of it runs
 --          again.
@@ -160,7 +159,7 @@ return run(0, function(o, at, list)
   local inserts = false
   for _, group in ipairs(all) do inserts = inserts or group.inserts end
   -- Before anything is changed: the right to look may be missing.
-  if inserts and not o.memory and o.kept then o.cursor = sweep_answers(o.h, o.cursor, is_due) end
+  if inserts and not o.memory and o.any then o.cursor = sweep_answers(o.h, o.cursor, is_due) end
   local answers = { string.format('%d %d', number, now) }
   for _, group in ipairs(all) do answer(o, group, answers) end
   local text = table.concat(answers, ';')

@@ -10,20 +10,23 @@
 -- Returns  an array with an array for each filter. The answer for a filter one of whose keys holds
 --          a foreign type is {-1, key, type}; nothing of that filter was changed.
 --
--- H fields: `f` the filter: "generation ends set cursor terms", where `ends` is when all of it
--- expires, in ms, 0 for never, `set` how many bits are set, and `cursor` how far a sweep of the
--- fields `a` has come; terms are "bits hashes capacity rate ttl", the rate as hex of the bits of a
--- double, the time to live in ms, 0 for none, or "-" after a clear; `p<page>` for each page that
--- was begun; `a<lane>` the last answer to a lane, as in the step `bloom_probe`. Answers outlive the
--- filter: H expires 60 s after it, and a clear leaves them there.
+-- H fields: `f` the filter: "generation ends set cursor life terms", where `ends` is when all of it
+-- expires, in ms, 0 for never, `set` how many bits are set, `cursor` how far a sweep of the fields
+-- `a` has come, and `life` how often it has ended or was cleared; terms are "bits hashes capacity
+-- rate ttl", the rate as hex of the bits of a double, the time to live in ms, 0 for none, or "-"
+-- after a clear; `p<page>` the life in which the page was begun; `a<lane>` the last answer to a
+-- lane, as in the step `bloom_probe`. Answers outlive the filter: H expires 60 s after it, and a
+-- clear leaves them there.
 --
--- A page belongs to the filter if H has a field for it. Any other value under its key was left by a
--- filter that was cleared or lost, and is deleted before the page is begun. A page that belongs to
+-- A page belongs to the filter if H has this life in its field. Any other value under its key was
+-- left by a filter that ended, was cleared or lost, and is deleted before the page is begun. A page that belongs to
 -- the filter and is not there was lost. Times are microseconds of this server's clock, read once.
 
 local call, floor, min, max = redis.call, math.floor, math.min, math.max
 local PAGE, CHUNK = 8388608, 1000
 local ANSWERS = 60000000
+-- As an end of a record that had one before: in ms, so far that it does not come.
+local NEVER = '9007199254740991'
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -45,12 +48,16 @@ end
 -- count.
 local function load(o, lane)
   local r = call('HMGET', o.h, 'f', lane)
-  local generation, ends, set, cursor, terms = string.match(r[1] or '', '^(%x+) (%d+) (%d+) (%d+) (.+)$')
+  local generation, ends, set, cursor, life, terms =
+    string.match(r[1] or '', '^(%x+) (%d+) (%d+) (%d+) (%d+) (.+)$')
   o.any, o.pages = generation, {}
-  o.set, o.cursor = 0, cursor or '0'
+  o.set, o.cursor, o.life = 0, cursor or '0', tonumber(life or 0)
   if not generation then return end
-  o.written, o.lane, o.memory, ends = r[1], lane, r[2], tonumber(ends)
-  if ends > 0 and ends * 1000 <= now then return end
+  o.memory, ends = r[2], tonumber(ends)
+  if ends > 0 and ends * 1000 <= now then
+    o.life = o.life + 1
+    return
+  end
   o.generation, o.ends = generation, ends
   if terms == '-' then return end
   o.kept, o.set = true, tonumber(set)
@@ -86,7 +93,7 @@ local function look(o, list)
     for i = first, last do fields[#fields + 1] = 'p' .. list[i] end
     local begun = o.kept and call('HMGET', o.h, unpack(fields)) or {}
     for i = first, last do
-      local page = { key = KEYS[o.k + 1 + i], number = list[i], begun = begun[i - first + 1] }
+      local page = { key = KEYS[o.k + 1 + i], number = list[i], begun = begun[i - first + 1] == int(o.life) }
       page.length = call('STRLEN', page.key)
       page.gone = page.begun and page.length ~= size(o, page.number)
       o.pages[i] = page
@@ -104,31 +111,15 @@ local function is_due(answer)
   return answered and answered >= now - ANSWERS
 end
 
--- Deletes the record with its fields of pages. The answers that are due are written with the next
--- record, except that of the lane at hand, which gets a new one.
-local function renew(o, fields)
-  local due = {}
-  each_field(o.h, function(field, answer)
-    if string.byte(field) == 97 and field ~= o.lane and is_due(answer) then due[field] = answer end
-  end)
-  -- A user without the right to write the record must not delete it. Where memory is short, a
-  -- script that has removed something, if only a field that does not exist, may go on and write.
-  call('HDEL', o.h, 'a')
-  call('HSET', o.h, 'f', o.written)
-  call('DEL', o.h)
-  o.cursor, o.memory = '0', false
-  for field, answer in pairs(due) do
-    fields[#fields + 1], fields[#fields + 2] = field, answer
-  end
-end
-
--- Writes the record. Before that it deletes what is left of one that ended or was cleared.
+-- Writes the record.
 local function save(o, fields)
-  if o.any and not o.kept then renew(o, fields) end
   fields[#fields + 1] = 'f'
-  fields[#fields + 1] = string.format('%s %d %d %s %s', o.generation, o.ends, o.set, o.cursor, o.terms)
+  fields[#fields + 1] =
+    string.format('%s %d %d %s %d %s', o.generation, o.ends, o.set, o.cursor, o.life, o.terms)
   for first = 1, #fields, CHUNK do call('HSET', o.h, unpack(fields, first, min(first + CHUNK - 1, #fields))) end
-  if not o.kept and o.ends > 0 then call('PEXPIREAT', o.h, int(o.ends + ANSWERS / 1000)) end
+  if not o.kept and (o.any or o.ends > 0) then
+    call('PEXPIREAT', o.h, o.ends > 0 and int(o.ends + ANSWERS / 1000) or NEVER)
+  end
   o.kept = true
 end
 
@@ -139,7 +130,7 @@ local function found(o, pages)
   local fields, fresh = {}, {}
   for _, page in ipairs(pages) do
     if not page.begun then
-      fields[#fields + 1], fields[#fields + 2] = 'p' .. page.number, '1'
+      fields[#fields + 1], fields[#fields + 2] = 'p' .. page.number, int(o.life)
       fresh[#fresh + 1] = page
       page.begun = true
     end

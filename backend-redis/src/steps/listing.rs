@@ -152,12 +152,12 @@ fn of_limiter(mut listed: Listed, figures: &str, now: u64) -> Option<Listed> {
     (expires_at > now).then_some(listed)
 }
 
-/// "generation ends set cursor terms", with the terms "bits hashes capacity rate ttl", or "-"
+/// "generation ends set cursor life terms", with the terms "bits hashes capacity rate ttl", or "-"
 /// after a clear.
 fn of_filter(mut listed: Listed, figures: &str, now: u64) -> Option<Listed> {
     let mut parts = figures.split(' ');
     let ends: u64 = parts.nth(1)?.parse().ok()?;
-    listed.limit = Some(parts.nth(4)?.parse().ok()?);
+    listed.limit = Some(parts.nth(5)?.parse().ok()?);
     (ends == 0 || ends > now / 1000).then_some(listed)
 }
 

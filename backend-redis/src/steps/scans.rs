@@ -1,6 +1,8 @@
 //! What each script does on objects of very many entries: a call of it looks at a part of them, and
 //! the next one goes on (C27).
 
+#[cfg(feature = "bloom")]
+mod filters;
 mod listing;
 mod restart;
 

@@ -19,6 +19,8 @@ use tokio::time::sleep;
 
 /// A capacity that takes 12 pages of 1 MiB, the last one shorter.
 const MANY: u64 = 10_000_000;
+/// In ms; a thousand years and more.
+const NEVER: u64 = 1 << 50;
 
 #[tokio::test]
 async fn b5_all_keys_of_a_filter_expire_at_one_instant() {
@@ -45,8 +47,10 @@ async fn b5_all_keys_of_a_filter_expire_at_one_instant() {
     assert_ne!(filter.record().generation, before);
     let fields: u64 = filter.raw("HLEN", &record).await;
     let keys = fixture.keys().await.len() as u64;
-    assert_eq!(fields, keys + 2, "the filter, its pages, and the answers to two lanes");
-    assert_eq!(ends_of(&fixture, &filter).await, [u64::MAX], "no expiry of the old filter ends the new one");
+    // 12 pages of the old one have a field, whether the new one has them or not.
+    assert_eq!((fields, keys <= 12), (12 + 3, true), "the filter, pages, and the answers to two lanes");
+    let ends = ends_of(&fixture, &filter).await;
+    assert!(ends.iter().all(|ends| *ends > NEVER), "no expiry of the old filter ends the new one: {ends:?}");
 }
 
 #[tokio::test]
@@ -101,8 +105,8 @@ async fn b5_a_cleared_filter_keeps_its_generation_and_nothing_else() {
     filter.terms.ttl = None;
     assert_eq!(filter.insert(&items("a", 2)).await, [true, true]);
     assert_eq!((filter.record().generation, filter.record().ends), (generation, None));
-    let left: i64 = filter.raw("PTTL", &record).await;
-    assert_eq!(left, -1);
+    let left: u64 = filter.raw("PTTL", &record).await;
+    assert!(left > NEVER, "{left} ms");
     assert!(filter.bytes().await == filter.image(&items("a", 2)));
 }
 
