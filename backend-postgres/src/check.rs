@@ -10,9 +10,9 @@ use sqlx::{PgConnection, Row, raw_sql};
 use stanchion_core::observe::events::server_fields;
 use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
+use crate::connector::backend_pid;
 use crate::error;
 use crate::migrate;
-use crate::pool::backend_pid;
 use crate::schema::{LAYOUT, Schema, Statement, literal};
 use crate::session_settings::{Route, SessionSettings};
 use crate::writable::why_unfit;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgPool};
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection, Row, raw_sql};
 use stanchion_core::clock::timeout;
 use stanchion_core::connect::Backoff;
 use stanchion_core::observe::events::server_fields;
@@ -89,6 +89,32 @@ impl ServerConnection for PgConnection {
     async fn connection(&mut self) -> sqlx::Result<&mut PgConnection> {
         Ok(self)
     }
+}
+
+/// A connection, and the process id of its session.
+pub(crate) struct NumberedConnection {
+    pub(crate) connection: PgConnection,
+    pub(crate) pid: i32,
+}
+
+impl ServerConnection for NumberedConnection {
+    async fn connect(options: PgConnectOptions, _: Duration) -> sqlx::Result<Self> {
+        let mut connection = PgConnection::connect_with(&options).await?;
+        let pid = backend_pid(&mut connection).await?;
+        Ok(Self { connection, pid })
+    }
+
+    async fn connection(&mut self) -> sqlx::Result<&mut PgConnection> {
+        Ok(&mut self.connection)
+    }
+}
+
+/// Returns the process id of a session, as the server names it.
+///
+/// # Errors
+/// If the server did not answer.
+pub(crate) async fn backend_pid(connection: &mut PgConnection) -> sqlx::Result<i32> {
+    raw_sql(include_str!("sql/pid.sql")).fetch_one(connection).await?.try_get(0)
 }
 
 impl From<PgConnectOptions> for Connector {
@@ -193,7 +219,7 @@ impl Connector {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub(crate) async fn attempt(&self) -> Result<Option<PgConnection>> {
+    pub(crate) async fn attempt<C: ServerConnection>(&self) -> Result<Option<C>> {
         self.connect(self.attempt_timeout()).await
     }
 

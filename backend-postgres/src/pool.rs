@@ -27,7 +27,6 @@ use tokio::task::JoinHandle;
 
 use self::failed::Failed;
 use self::late::Ended;
-pub(crate) use self::late::backend_pid;
 use self::registry::{Registry, Sort};
 use self::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
 use self::under_way::UnderWay;
@@ -161,7 +160,8 @@ impl Pool {
         let opening = pin!(timeout_at(end, self.open(&local)));
         let open = Stay::new(opening).await.ok_or_else(|| moved(ErrorKind::Unavailable))?;
         let open = Some(open.map_err(|_| self.unconnected())??);
-        let pid = open.as_ref().and_then(OpenConnection::pid);
+        // What is large may only be slow to pass.
+        let pid = open.as_ref().and_then(OpenConnection::pid).filter(|_| !statement.is_large);
         let mut under_way = UnderWay { open, pool: self, local: &local };
         let (mut sent, began) = (false, now());
         let answer = {
@@ -191,7 +191,8 @@ impl Pool {
                 // The others are likely dead, too.
                 local.idle().clear();
                 local.keep(other);
-                Err(unanswered(sent, "the connection is dead: the request or its answer is lost"))
+                let lost = "the connection is dead: the request or its answer is lost";
+                Err(unanswered(sent, lost).of_a_store_that_answers())
             }
             Ended::Late => {
                 match open {

@@ -169,7 +169,11 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 /// A statement. Its text is a file of this crate, in which only the schema name is replaced,
 /// quoted.
 #[derive(Clone, Debug)]
-pub(crate) struct Statement(SqlStr);
+pub(crate) struct Statement {
+    sql: SqlStr,
+    /// Whether its arguments or rows may be some 100 kB, which take long on a slow link.
+    pub(crate) is_large: bool,
+}
 
 impl Default for Schema {
     fn default() -> Self {
@@ -217,10 +221,11 @@ impl Schema {
 
     /// Makes a statement in this schema.
     pub(crate) fn statement(&self, text: &'static str) -> Statement {
-        Statement(match self.text(text) {
+        let sql = match self.text(text) {
             Cow::Borrowed(text) => text.into_sql_str(),
             Cow::Owned(text) => AssertSqlSafe(text).into_sql_str(),
-        })
+        };
+        Statement { sql, is_large: false }
     }
 
     /// Makes a statement in this schema whose text contains values: the store's own numbers,
@@ -228,7 +233,7 @@ impl Schema {
     pub(crate) fn filled(&self, text: &'static str, values: &[(&str, &str)]) -> Statement {
         let text =
             values.iter().fold(self.text(text).into_owned(), |text, (name, value)| text.replace(name, value));
-        Statement(AssertSqlSafe(text).into_sql_str())
+        Statement { sql: AssertSqlSafe(text).into_sql_str(), is_large: false }
     }
 
     /// Returns the name of the table of applied migrations, in the form that the client library
@@ -268,6 +273,10 @@ impl Schema {
 
 impl Statement {
     pub(crate) fn sql(&self) -> SqlStr {
-        self.0.clone()
+        self.sql.clone()
+    }
+
+    pub(crate) fn large(self) -> Self {
+        Self { is_large: true, ..self }
     }
 }

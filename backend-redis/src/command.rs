@@ -9,6 +9,9 @@ use stanchion_core::Result;
 use crate::durability::{Acknowledged, Quorum};
 use crate::script::Script;
 
+/// In bytes.
+const LARGE: usize = 1 << 14;
+
 /// A command, and a wait for those that keep what it wrote.
 #[derive(Debug)]
 pub(crate) struct Command<'a> {
@@ -33,6 +36,12 @@ impl<'a> Command<'a> {
 
     pub(crate) fn waits(&self) -> bool {
         self.quorum.is_some()
+    }
+
+    /// Whether it, or its answer, may be so large that it takes long to pass.
+    pub(crate) fn is_large(&self) -> bool {
+        self.script.is_some_and(|script| script.is_large)
+            || words(&self.command).map(<[u8]>::len).sum::<usize>() > LARGE
     }
 
     /// Returns the commands that leave together. With `text`, a script is called with its text

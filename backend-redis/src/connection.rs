@@ -108,12 +108,17 @@ impl Connection {
     /// Asks an idle connection whether it still leads to the server. Returns false if it broke or
     /// was given up.
     pub(crate) async fn is_alive(&mut self) -> bool {
+        self.answers(&redis::cmd("PING")).await && !self.is_given_up()
+    }
+
+    /// Returns whether a command is answered.
+    pub(crate) async fn answers(&mut self, command: &Cmd) -> bool {
         // A refusal is an answer, too.
-        let is_answered = self.exchange(&[redis::cmd("PING")]).await.is_ok();
+        let is_answered = self.exchange(std::slice::from_ref(command)).await.is_ok();
         if is_answered {
             self.note_answer();
         }
-        is_answered && !self.is_given_up()
+        is_answered
     }
 
     /// Returns the time since it was made, or since its last answer.

@@ -83,11 +83,6 @@ impl Pool {
         self.timeout
     }
 
-    /// Returns how long an answer may take until it is late.
-    fn patience(&self) -> Duration {
-        (self.timeout / 2).min(LATE_ANSWER)
-    }
-
     /// Returns the number of open connections, apart from one of the user's.
     pub(crate) fn open_connections(&self) -> usize {
         match &self.kind {
@@ -138,8 +133,8 @@ impl Pool {
         Ok(value.map(|value| Answered { value, kept: quorum.map(read) }))
     }
 
-    /// Drops all connections and ends the attempts to connect. Requests under way still get their
-    /// answers.
+    /// Drops all connections and ends the attempts to connect. Requests under way still get answers
+    /// that are not late.
     pub(crate) fn leave(&self) {
         if let PoolKind::Own { connections, waiting_connections, .. } = &self.kind {
             connections.leave();
@@ -177,7 +172,7 @@ impl Pool {
         connections: &Connections,
         end: Instant,
     ) -> Result<Connection> {
-        let limit = self.patience();
+        let limit = (self.timeout / 2).min(LATE_ANSWER);
         let mut given_up = 0;
         loop {
             let connected = timeout_at(end, connections.connection(connector)).await;
@@ -228,8 +223,7 @@ impl Pool {
                 let exchanged = {
                     let asked = connection.clone();
                     let exchange = connection.exchange(&parts);
-                    let limits = (self.patience(), end);
-                    Stay::new(pin!(connections.answer(connector, &asked, limits, exchange))).await
+                    Stay::new(pin!(connections.answer(connector, &asked, (command, end), exchange))).await
                 };
                 match exchanged.ok_or_else(|| self.locate(moved(ErrorKind::Unknown)))? {
                     Some(Ok(answers)) => {
@@ -243,6 +237,8 @@ impl Pool {
                         connections.discard(&connection);
                         return Err(self.locate(error::of_request(error)));
                     }
+                    // The server has answered, over another connection.
+                    None if connection.is_given_up() => return Err(late().of_a_store_that_answers()),
                     None => {
                         if connection.is_silent_too_long(sent, self.timeout) {
                             connections.discard(&connection);

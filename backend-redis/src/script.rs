@@ -55,12 +55,18 @@ const USUAL_BYTES: usize = 1_024;
 pub(crate) struct Script {
     text: &'static str,
     hash: String,
+    /// Whether its arguments or answers may be some 100 kB.
+    pub(crate) is_large: bool,
 }
 
 impl Script {
     pub(crate) fn new(text: &'static str) -> Self {
         let hash = redis::Script::new(text).get_hash().to_owned();
-        Self { text, hash }
+        Self { text, hash, is_large: false }
+    }
+
+    fn large(self) -> Self {
+        Self { is_large: true, ..self }
     }
 
     /// Returns the commands that its text calls.
@@ -177,7 +183,7 @@ impl Scripts {
             poll: script!("poll"),
             keep_places: script!(alone "keep_places"),
             attach: script!("attach"),
-            inspect: script!("inspect"),
+            inspect: script!("inspect").large(),
             resize: script!("resize"),
             force: script!("force"),
             look: script!("look"),
@@ -186,7 +192,7 @@ impl Scripts {
             limit_refund: limit_script!("refund"),
             limit_set_quota: limit_script!("set_quota"),
             limit_reset: limit_script!("reset"),
-            list: script!(alone "common" "permits" "places" "list"),
+            list: script!(alone "common" "permits" "places" "list").large(),
             rights: script!(alone "rights"),
             #[cfg(feature = "bloom")]
             bloom: BloomScripts::new(),
@@ -198,10 +204,10 @@ impl Scripts {
 impl BloomScripts {
     fn new() -> Self {
         Self {
-            probe: bloom_script!("probe"),
+            probe: bloom_script!("probe").large(),
             begin: bloom_script!("begin"),
-            merge: bloom_script!("merge"),
-            read: bloom_script!("read"),
+            merge: bloom_script!("merge").large(),
+            read: bloom_script!("read").large(),
             survey: bloom_script!("survey"),
             clear: bloom_script!("clear"),
         }

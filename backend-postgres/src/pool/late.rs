@@ -7,9 +7,9 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use sqlx::{PgConnection, Row, query_scalar, raw_sql};
+use sqlx::{AssertSqlSafe, PgConnection, Row, raw_sql};
 use stanchion_core::clock::{Instant, now, sleep, sleep_until, timeout, timeout_at};
-use stanchion_core::connect::LATE_ANSWER;
+use stanchion_core::connect::{LATE_ANSWER, late_pause};
 
 use super::Pool;
 use super::registry::CountedConnection;
@@ -24,15 +24,6 @@ pub(super) enum Ended<T> {
     Dead(Idle),
 }
 
-/// Returns the process id of a session, as the server names it.
-///
-/// # Errors
-/// If the server did not answer.
-pub(crate) async fn backend_pid(connection: &mut PgConnection) -> sqlx::Result<i32> {
-    let row = raw_sql(include_str!("../sql/pid.sql")).fetch_one(connection).await?;
-    row.try_get(0)
-}
-
 impl Pool {
     /// Waits for the answer to a request until `end`. `pid` is the session of its connection, if
     /// that can be asked for.
@@ -43,14 +34,11 @@ impl Pool {
         answer: impl Future<Output = T>,
     ) -> Ended<T> {
         let mut answer = pin!(answer);
-        let sent = now();
-        let late = sent + self.patience();
+        let late = now() + LATE_ANSWER;
         match (timeout_at(end.min(late), answer.as_mut()).await, pid) {
             (Ok(answer), _) => Ended::Answered(answer),
             // Boxed: most requests have no need of it.
-            (Err(_), Some(pid)) if late < end => {
-                Box::pin(self.late_answer(local, (pid, sent, end), answer)).await
-            }
+            (Err(_), Some(pid)) if late < end => Box::pin(self.late_answer(local, (pid, end), answer)).await,
             (Err(_), _) => timeout_at(end, answer).await.map_or(Ended::Late, Ended::Answered),
         }
     }
@@ -58,58 +46,74 @@ impl Pool {
     async fn late_answer<T>(
         &self,
         local: &RuntimeConnections,
-        (pid, sent, end): (i32, Instant, Instant),
+        (pid, end): (i32, Instant),
         answer: Pin<&mut impl Future<Output = T>>,
     ) -> Ended<T> {
         tokio::select! {
             biased;
             answer = answer => Ended::Answered(answer),
             () = sleep_until(end) => Ended::Late,
-            other = self.beside_dead(local, pid, sent) => Ended::Dead(other),
+            other = self.beside_dead(local, pid) => Ended::Dead(other),
         }
     }
 
     /// Returns another connection, once the server has said over it that a session has nothing to
     /// do.
-    async fn beside_dead(&self, local: &RuntimeConnections, pid: i32, sent: Instant) -> Idle {
+    async fn beside_dead(&self, local: &RuntimeConnections, pid: i32) -> Idle {
+        // It may be one more than requests use: there is one of them at a time.
+        let _turn = local.asking.lock().await;
         loop {
-            if let Ok(Some(connection)) = timeout(self.patience(), self.other(local, sent)).await {
-                // Kept if the answer comes meanwhile.
-                let open = Some(OpenConnection::Own(connection));
-                let mut asked = UnderWay { open, pool: self, local };
-                let is_at_rest = match &mut asked.open {
-                    Some(OpenConnection::Own(connection)) => {
-                        timeout(self.patience(), is_at_rest(connection, pid)).await
-                    }
-                    _ => Ok(Ok(false)),
-                };
-                match (is_at_rest, asked.end()) {
-                    (Ok(Ok(true)), Some(OpenConnection::Own(connection))) => {
-                        return Idle::used_now(connection);
-                    }
-                    (Ok(Ok(false)), Some(OpenConnection::Own(connection))) => {
-                        local.keep(Idle::used_now(connection));
-                    }
-                    _ => {}
-                }
+            let mut asked = Asked::InVain;
+            if let Some(idle) = local.take_certain() {
+                asked = self.ask_beside(local, idle.connection, (pid, LATE_ANSWER / 2)).await;
             }
-            sleep(self.patience()).await;
+            if matches!(asked, Asked::InVain)
+                && let (Ok(Some((connection, _))), _) = self.attempt(local).await
+            {
+                asked = self.ask_beside(local, connection, (pid, LATE_ANSWER)).await;
+            }
+            if let Asked::IsDead(other) = asked {
+                return other;
+            }
+            sleep(late_pause()).await;
         }
     }
 
-    /// Returns a connection over which an answer has come since, or else a new one; `None` if there
-    /// is none.
-    async fn other(&self, local: &RuntimeConnections, since: Instant) -> Option<CountedConnection> {
-        if let Some(idle) = local.take_used_since(since) {
-            return Some(idle.connection);
+    /// Asks over a connection, for so long, whether a session has nothing to do. Unless it has
+    /// nothing, the connection is kept.
+    async fn ask_beside(
+        &self,
+        local: &RuntimeConnections,
+        connection: CountedConnection,
+        (pid, limit): (i32, Duration),
+    ) -> Asked {
+        // Kept also if the answer to the request comes meanwhile.
+        let mut asked = UnderWay { open: Some(OpenConnection::Own(connection)), pool: self, local };
+        let is_at_rest = match &mut asked.open {
+            Some(OpenConnection::Own(connection)) => timeout(limit, is_at_rest(connection, pid)).await,
+            _ => return Asked::InVain,
+        };
+        let Some(OpenConnection::Own(connection)) = asked.end() else { return Asked::InVain };
+        match is_at_rest {
+            Ok(Ok(true)) => return Asked::IsDead(Idle::used_now(connection)),
+            Ok(Ok(false)) => {
+                local.keep(Idle::used_now(connection));
+                return Asked::IsAtWork;
+            }
+            Ok(Err(_)) => {}
+            Err(_) => local.keep(Idle::in_doubt(connection)),
         }
-        self.connect().await.ok().flatten()
+        Asked::InVain
     }
+}
 
-    /// Returns how long an answer may take until it is late.
-    fn patience(&self) -> Duration {
-        (self.request_timeout / 4).min(LATE_ANSWER)
-    }
+/// What the server said of a session.
+enum Asked {
+    IsAtWork,
+    /// It has nothing to do: its connection leads nowhere. This other one does not.
+    IsDead(Idle),
+    /// Nothing.
+    InVain,
 }
 
 /// Returns whether a session has nothing to do.
@@ -117,6 +121,6 @@ impl Pool {
 /// # Errors
 /// If the server did not answer, or does not tell.
 async fn is_at_rest(connection: &mut PgConnection, pid: i32) -> sqlx::Result<bool> {
-    let asked = query_scalar(include_str!("../sql/is_at_rest.sql")).bind(pid).persistent(false);
-    asked.fetch_one(connection).await
+    let asked = include_str!("../sql/is_at_rest.sql").replace("$1", &pid.to_string());
+    raw_sql(AssertSqlSafe(asked)).fetch_one(connection).await?.try_get(0)
 }

@@ -1,13 +1,13 @@
 //! How a request gets its connection.
 
-use futures_util::future::BoxFuture;
-use stanchion_core::clock::{now, sleep, timeout};
+use stanchion_core::clock::{Instant, now, sleep, timeout};
 use stanchion_core::{Error, ErrorKind, Result};
 
+use super::Pool;
 use super::registry::CountedConnection;
 use super::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
 use super::under_way::UnderWay;
-use super::{Pool, backend_pid};
+use crate::connector::NumberedConnection;
 use crate::error;
 use crate::session_settings::RETRY_PAUSE;
 use crate::user_connection::UserConnection;
@@ -36,12 +36,8 @@ impl Pool {
         {
             return Ok(open);
         }
-        let connect = || {
-            let connecting = self.connect();
-            async move { Ok(connecting.await?.map(|connection| (connection, now()))) }
-        };
         loop {
-            match local.attempts.own(connect).await {
+            match self.attempt(local).await {
                 (Ok(Some((connection, _))), _) => return Ok(OpenConnection::Own(connection)),
                 // A server that is slow to let somebody in may be quick to answer who is in.
                 (Ok(None), _) => {
@@ -61,20 +57,25 @@ impl Pool {
         }
     }
 
-    /// Makes a connection; `None` if the server did not answer.
-    pub(super) fn connect(&self) -> BoxFuture<'static, Result<Option<CountedConnection>>> {
-        let (connector, alive) = (self.connector.clone(), self.registry.counter());
-        let (asks, limit) = (self.begin.is_none(), self.request_timeout / 4);
-        Box::pin(async move {
-            let Some(mut connection) = connector.attempt().await? else { return Ok(None) };
-            let mut pid = None;
-            if asks {
-                let Ok(asked) = timeout(limit, backend_pid(&mut connection)).await else { return Ok(None) };
-                let certain = |error| error::certain(error::of_request(error));
-                pid = Some(asked.map_err(certain)?);
-            }
-            Ok(Some(CountedConnection::new(connection, pid, &alive)))
-        })
+    /// Waits for an attempt to connect. Returns the connection, and when it was made; `None` if the
+    /// server did not answer. Returns also whether an earlier caller had left the attempt.
+    pub(super) async fn attempt(
+        &self,
+        local: &RuntimeConnections,
+    ) -> (Result<Option<(CountedConnection, Instant)>>, bool) {
+        let connect = || {
+            let (connector, alive) = (self.connector.clone(), self.registry.counter());
+            let is_direct = self.begin.is_none();
+            // Boxed: the future of a login is large.
+            Box::pin(async move {
+                let made = connector.attempt::<NumberedConnection>().await?;
+                let counted = |NumberedConnection { connection, pid }| {
+                    (CountedConnection::new(connection, is_direct.then_some(pid), &alive), now())
+                };
+                Ok(made.map(counted))
+            })
+        };
+        local.attempts.own(connect).await
     }
 
     /// Returns an idle connection if it can be used: it is asked first if it was idle for long, or

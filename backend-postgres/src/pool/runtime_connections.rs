@@ -19,6 +19,8 @@ pub(super) struct RuntimeConnections {
     /// Counts how many more connections may be in use.
     pub(super) permits: Semaphore,
     idle: Mutex<Vec<Idle>>,
+    /// Held by whoever asks about a connection whose answer is late.
+    pub(super) asking: tokio::sync::Mutex<()>,
     /// Each makes a connection, and says when; none if the server did not answer.
     pub(super) attempts: Attempts<Option<(CountedConnection, Instant)>>,
     runtime: RuntimeMark,
@@ -62,7 +64,8 @@ impl RuntimeConnections {
     pub(super) fn new(limit: usize, freed: &Arc<Notify>) -> Self {
         let (idle, attempts) = (Mutex::default(), Attempts::default());
         let (permits, runtime) = (Semaphore::new(limit), RuntimeMark::leave());
-        Self { limit, permits, idle, attempts, runtime, freed: Arc::clone(freed) }
+        let asking = tokio::sync::Mutex::default();
+        Self { limit, permits, idle, asking, attempts, runtime, freed: Arc::clone(freed) }
     }
 
     /// Returns whether the runtime still drives its connections.
@@ -90,11 +93,9 @@ impl RuntimeConnections {
         self.idle().extend(made.map(|(connection, since)| Idle { connection, since, is_in_doubt: false }));
     }
 
-    /// Takes a connection over which an answer has come since that time.
-    pub(super) fn take_used_since(&self, since: Instant) -> Option<Idle> {
-        let mut idle = self.idle();
-        let at = idle.iter().position(|idle| !idle.is_in_doubt && idle.since > since)?;
-        Some(idle.remove(at))
+    /// Takes a connection whose last request was answered.
+    pub(super) fn take_certain(&self) -> Option<Idle> {
+        self.idle().pop_if(|idle| !idle.is_in_doubt)
     }
 
     /// Puts a connection back after the end of its request.

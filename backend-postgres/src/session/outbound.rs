@@ -57,7 +57,8 @@ impl Outbound {
     /// that is open, or else a new one.
     pub(super) fn current_session(&mut self) -> SessionId {
         let is_late = |id: &SessionId| self.sessions.get(id).is_none_or(|session| session.is_late);
-        let id = self.current.filter(|id| !is_late(id)).or_else(|| self.usable()).unwrap_or_else(|| {
+        let serving = self.current.filter(|id| !is_late(id)).or_else(|| self.usable());
+        let id = serving.or_else(|| self.unopened()).unwrap_or_else(|| {
             let id = self.next_number();
             self.sessions.insert(id, SessionState::new(now()));
             self.sessions_to_start.push(id);
@@ -65,6 +66,12 @@ impl Outbound {
         });
         self.current = Some(id);
         id
+    }
+
+    /// Returns the oldest session that is still being opened.
+    fn unopened(&self) -> Option<SessionId> {
+        let unopened = self.sessions.iter().filter(|(_, session)| session.pid.is_none() && !session.closing);
+        unopened.map(|(id, _)| *id).min()
     }
 
     /// Returns the oldest session that is open and answers.

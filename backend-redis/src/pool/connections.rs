@@ -2,13 +2,13 @@
 
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now, real, sleep, sleep_until, timeout, timeout_at};
-use stanchion_core::connect::{Attempts, current_runtime};
+use stanchion_core::connect::{Attempts, LATE_ANSWER, current_runtime, late_pause};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 
+use crate::command::Command;
 use crate::connection::Connection;
 use crate::connector::Connect;
 
@@ -74,7 +74,8 @@ impl OpenConnections {
     /// Makes a connection in place of one that may be dead.
     ///
     /// # Errors
-    /// If none was made, or the other has answered meanwhile.
+    /// If none was made, or not all that is asked over it is answered, or the other has answered
+    /// meanwhile.
     async fn replace(
         &self,
         connector: &dyn Connect,
@@ -82,13 +83,23 @@ impl OpenConnections {
         dead: &Connection,
     ) -> Result<Connection> {
         let asked = real();
-        let connection = connector.connect().await?;
-        if dead.is_given_up() || dead.is_heard_since(asked) {
-            let alive = Error::new(ErrorKind::Unavailable, "the connection needs no replacement");
+        let mut connection = connector.connect().await?;
+        // A pause of writes holds a script up, and not what a new connection is asked.
+        let mut script = redis::cmd("EVAL");
+        script.arg("return 1").arg(0);
+        let answers = timeout(LATE_ANSWER, connection.answers(&script)).await.unwrap_or(false);
+        let mut all = self.all();
+        if !answers || dead.is_given_up() || dead.is_heard_since(asked) {
+            let alive = Error::new(ErrorKind::Unavailable, "the connection may live");
             return Err(connector.locate(alive));
         }
-        self.discard(dead);
-        self.all().push((of, connection.clone()));
+        dead.give_up();
+        all.retain(|(_, open)| !open.is_same(dead) && open.is_running());
+        // Another one may be in its place.
+        if let Some((_, other)) = all.iter().find(|(made_for, _)| *made_for == of) {
+            return Ok(other.clone());
+        }
+        all.push((of, connection.clone()));
         Ok(connection)
     }
 
@@ -130,22 +141,23 @@ impl Connections {
         }
     }
 
-    /// Waits for an answer over a connection; `None` if there is none by `end`, or if the connection
-    /// has turned out to be dead.
+    /// Waits for the answer to a command over a connection; `None` if there is none by `end`, or if
+    /// the connection has turned out to be dead.
     pub(super) async fn answer<T>(
         &self,
         connector: &Arc<dyn Connect>,
         connection: &Connection,
-        (patience, end): (Duration, Instant),
+        (command, end): (&Command<'_>, Instant),
         answer: impl Future<Output = T>,
     ) -> Option<T> {
         let mut answer = pin!(answer);
-        let late = now() + patience;
+        let late = now() + LATE_ANSWER;
         match timeout_at(end.min(late), answer.as_mut()).await {
             Ok(answer) => Some(answer),
-            // Boxed: most requests have no need of it.
-            Err(_) if late < end && !self.sort.waits() => {
-                Box::pin(self.late_answer(connector, connection, (patience, end), answer)).await
+            // Boxed: most requests have no need of it. What is large may only be slow to pass, and
+            // what waits for others keeps its connection waiting.
+            Err(_) if late < end && !self.sort.waits() && !command.is_large() => {
+                Box::pin(self.late_answer(connector, connection, end, answer)).await
             }
             Err(_) => timeout_at(end, answer).await.ok(),
         }
@@ -156,42 +168,39 @@ impl Connections {
         &self,
         connector: &Arc<dyn Connect>,
         connection: &Connection,
-        (patience, end): (Duration, Instant),
+        end: Instant,
         answer: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
         tokio::select! {
             biased;
             answer = answer => Some(answer),
             () = sleep_until(end) => None,
-            () = self.dead(connector, connection, patience) => None,
+            () = self.dead(connector, connection) => None,
         }
     }
 
     /// Resolves once a connection without answers is known to be dead, and another one is in its
     /// place. The server is asked over a new connection: if it answers that one and still not this
     /// one, where it answers in turn, this one leads nowhere (C28).
-    async fn dead(&self, connector: &Arc<dyn Connect>, connection: &Connection, patience: Duration) {
+    async fn dead(&self, connector: &Arc<dyn Connect>, connection: &Connection) {
         while !connection.is_given_up() {
             let silent = connection.silent_for();
-            if silent < patience {
-                sleep(patience - silent).await;
+            if silent < LATE_ANSWER {
+                sleep(LATE_ANSWER - silent).await;
                 continue;
             }
             let connect = |runtime| {
                 let (connector, open) = (Arc::clone(connector), Arc::clone(&self.open));
                 let (dead, of) = (connection.clone(), (self.sort, runtime));
-                async move {
-                    let replacing = open.replace(&*connector, of, &dead);
-                    timeout(patience, replacing).await.unwrap_or_else(|_| Err(connector.unanswered()))
-                }
+                async move { open.replace(&*connector, of, &dead).await }
             };
             if self.attempts.shared(|_| None, connect).await.is_err() {
-                sleep(patience).await;
+                sleep(late_pause()).await;
             }
         }
     }
 
-    /// Drops a connection. Requests of other callers on it still get their answers.
+    /// Drops a connection. Requests of other callers on it still get answers that are not late.
     pub(super) fn discard(&self, connection: &Connection) {
         self.open.discard(connection);
     }

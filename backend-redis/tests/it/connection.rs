@@ -361,6 +361,21 @@ async fn c28_connections_that_were_dropped_in_silence_are_replaced_within_a_call
     }
 }
 
+/// It answers what a new connection is asked, and no script.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_connection_is_kept_while_writes_are_paused() {
+    let (server, _fixture) = start(RedisOptions::default());
+    let proxy = Proxy::to(&server.url()).unwrap();
+    let store = RedisStore::connect(&proxy.url(&server.url())).await.unwrap();
+    let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    let connected = proxy.connections().len();
+    server.command(&["CLIENT", "PAUSE", "1300", "WRITE"]).unwrap();
+    mutex.try_lock().await.unwrap().unwrap().release().await.unwrap();
+    // One was made, and asked in vain.
+    assert!(proxy.connections().len() <= connected + 1, "{}", proxy.report());
+}
+
 /// The server takes no more connections than callers need: what the engine asks goes over theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_while_no_more_connections_can_be_had_all_go_over_one() {

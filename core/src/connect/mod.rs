@@ -28,3 +28,11 @@ pub const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
 ///
 /// [C28]: crate::contract#c28
 pub const LATE_ANSWER: Duration = Duration::from_millis(500);
+
+/// For authors of stores: returns the pause before a server is asked about a late answer again. It
+/// is [`LATE_ANSWER`], up to a fifth more, so that processes whose server stood still do not come
+/// back together.
+#[must_use]
+pub fn late_pause() -> Duration {
+    LATE_ANSWER.mul_f64(rand::random_range(1.0..=1.2))
+}

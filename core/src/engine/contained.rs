@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use futures_util::future::{FutureExt, join_all};
 
 use crate::clock::{Instant, now, timeout_at};
+use crate::connect::LATE_ANSWER;
 use crate::engine::part_sizes::PartSizes;
 use crate::observe::availability::{Availability, Outages};
 use crate::observe::metering::StoreMeter;
@@ -135,7 +136,11 @@ impl Containment {
         let outage = |answer| self.outage(answer);
         let failed = answers.first().and_then(outage).filter(|_| answers.iter().all(|a| outage(a).is_some()));
         match failed {
-            Some(_) if at >= batch.end => {
+            // Also where a connection was given up before: it may only have been slow to pass.
+            Some(error)
+                if at >= batch.end
+                    || (error.kind() == ErrorKind::Unknown && at - batch.sent >= LATE_ANSWER) =>
+            {
                 self.part_sizes.outlasted(batch.lane, batch.count, batch.sent, at);
             }
             Some(_) => {}

@@ -269,6 +269,11 @@ mod outbound {
         assert_eq!(outbound.current_session(), first);
         let NextAction::Send(batch) = next(&mut outbound, first, at) else { panic!("there is a try") };
         assert_eq!(batch.try_locks.len(), 1);
+        // Once more: no third one is opened beside the second.
+        request_try(&mut outbound, &name("y"));
+        outbound.session_late(first);
+        assert_eq!(outbound.current_session(), second);
+        outbound.session_alive(first, Vec::new(), at);
         outbound.session_closed(second, Some(&unavailable()), at);
         assert!(outbound.refusal(at).is_none() && outbound.open_failure().is_none(), "there is the first");
     }

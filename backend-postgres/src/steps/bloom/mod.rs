@@ -154,6 +154,6 @@ impl PostgresSteps {
         arguments: StatementArguments,
         end: Instant,
     ) -> Result<Vec<PgRow>> {
-        self.run(&self.context.schema.statement(sql), arguments, end).await
+        self.run(&self.context.schema.statement(sql).large(), arguments, end).await
     }
 }
