@@ -102,8 +102,8 @@ impl SessionTask<'_> {
             };
             if let Err(reason) = reason {
                 let is_final = reason.as_ref().is_some_and(|reason| reason.kind().is_final());
-                // Another session gets the queued tries, which were not sent; not without end, where
-                // each ends with its first statement.
+                // Another session gets the queued tries, which were not sent; not without end,
+                // where each ends with its first statement.
                 if has_answered && !is_final {
                     self.lock_sessions.with(|state| state.outbound.session_late(self.id));
                 }

@@ -1,5 +1,5 @@
--- Returns whether a session of the same server has no statement: what was sent over its connection has not arrived, or
--- its answer has not. One that ended a moment ago may still be answering.
+-- Returns whether a session of the same server has no statement: what was sent over its connection
+-- has not arrived, or its answer has not. One that ended a moment ago may still be answering.
 --
 -- $1  process id of the session
 SELECT NOT EXISTS (

@@ -10,17 +10,18 @@
 -- Returns  an array with an array for each filter. The answer for a filter one of whose keys holds
 --          a foreign type is {-1, key, type}; nothing of that filter was changed.
 --
--- H fields: `f` the filter: "generation ends set cursor life terms", where `ends` is when all of it
--- expires, in ms, 0 for never, `set` how many bits are set, `cursor` how far a sweep of the fields
--- `a` has come, and `life` how often it has ended or was cleared; terms are "bits hashes capacity
--- rate ttl", the rate as hex of the bits of a double, the time to live in ms, 0 for none, or "-"
--- after a clear; `p<page>` the life in which the page was begun; `a<lane>` the last answer to a
--- lane, as in the step `bloom_probe`. Answers outlive the filter: H expires 60 s after it, and a
--- clear leaves them there.
+-- H fields: `f` the filter: "generation ends set cursor life terms", where `ends` is when all of
+-- it expires, in ms, 0 for never, `set` how many bits are set, `cursor` how far a sweep of the
+-- fields `a` has come, and `life` how often it has ended or was cleared; terms are "bits hashes
+-- capacity rate ttl", the rate as hex of the bits of a double, the time to live in ms, 0 for none,
+-- or "-" after a clear; `p<page>` the life in which the page was begun; `a<lane>` the last answer
+-- to a lane, as in the step `bloom_probe`. Answers outlive the filter: H expires 60 s after it, and
+-- a clear leaves them there.
 --
 -- A page belongs to the filter if H has this life in its field. Any other value under its key was
--- left by a filter that ended, was cleared or lost, and is deleted before the page is begun. A page that belongs to
--- the filter and is not there was lost. Times are microseconds of this server's clock, read once.
+-- left by a filter that ended, was cleared or lost, and is deleted before the page is begun. A page
+-- that belongs to the filter and is not there was lost. Times are microseconds of this server's
+-- clock, read once.
 
 local call, floor, min, max = redis.call, math.floor, math.min, math.max
 local PAGE, CHUNK = 8388608, 1000
