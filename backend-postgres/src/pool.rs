@@ -188,8 +188,7 @@ impl Pool {
             }
             Ended::Dead(other) => {
                 drop(open);
-                // The others are likely dead, too.
-                local.idle().clear();
+                local.drop_unheard(began);
                 local.keep(other);
                 let lost = "the connection is dead: the request or its answer is lost";
                 Err(unanswered(sent, lost).of_a_store_that_answers())
@@ -202,7 +201,7 @@ impl Pool {
                     {
                         local.keep(Idle::in_doubt(connection));
                     }
-                    _ => local.idle().clear(),
+                    _ => local.drop_unheard(began),
                 }
                 Err(unanswered(sent, "no answer within the request timeout"))
             }

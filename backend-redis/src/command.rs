@@ -38,9 +38,11 @@ impl<'a> Command<'a> {
         self.quorum.is_some()
     }
 
-    /// Whether it, or its answer, may be so large that it takes long to pass.
-    pub(crate) fn is_large(&self) -> bool {
-        self.script.is_some_and(|script| script.is_large)
+    /// Whether it may take long although its connection lives: it waits for others, or it, or its
+    /// answer, may be so large that it takes long to pass.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.waits()
+            || self.script.is_some_and(|script| script.is_large)
             || words(&self.command).map(<[u8]>::len).sum::<usize>() > LARGE
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     unobserved: Option<(Arc<Silence>, Arc<RuntimeMark>)>,
     /// Whether nobody shall use it any more.
     is_given_up: Arc<AtomicBool>,
+    /// Whether it is known to lead nowhere, although the server answers.
+    is_dead: Arc<AtomicBool>,
 }
 
 /// What a new connection has to pass before it is used.
@@ -68,7 +70,7 @@ impl Connection {
             None
         };
         let inner = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Self { inner, silence, unobserved, is_given_up: Arc::default() })
+        Ok(Self { inner, silence, unobserved, is_given_up: Arc::default(), is_dead: Arc::default() })
     }
 
     /// Sends commands together and reads their answers. The inner errors are answers of the server.
@@ -121,9 +123,10 @@ impl Connection {
         is_answered
     }
 
-    /// Returns the time since it was made, or since its last answer.
-    pub(crate) fn silent_for(&self) -> Duration {
-        self.silence.upgrade().map_or(Duration::MAX, |silence| silence.silent_for())
+    /// Returns whether the server is to be asked now, over another connection, whether this one
+    /// leads to it.
+    pub(crate) fn is_question_due(&self) -> bool {
+        !self.is_given_up() && self.silence.upgrade().is_some_and(|silence| silence.is_question_due())
     }
 
     /// Whether an answer came after that.
@@ -136,14 +139,26 @@ impl Connection {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
+    /// Notes that it leads nowhere, although the server answers.
+    pub(crate) fn is_found_dead(&self) {
+        self.is_dead.store(true, Ordering::Relaxed);
+        self.give_up();
+    }
+
+    /// Whether it is known to lead nowhere, although the server answers.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::Relaxed)
+    }
+
     /// Notes that nobody shall use it any more.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Counts a request that begins now, until the result is dropped, or until its end.
-    pub(crate) fn begin(&self, end: Instant) -> UnderWay {
-        UnderWay::new(&self.silence, end)
+    /// Counts a request that begins now, until the result is dropped, or until its end. One that
+    /// `is_slow` may take long although the connection lives.
+    pub(crate) fn begin(&self, end: Instant, is_slow: bool) -> UnderWay {
+        UnderWay::new(&self.silence, end, is_slow)
     }
 
     /// Notes that an answer came.

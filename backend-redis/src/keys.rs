@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Number of hash tags that the objects are spread over.
 pub(crate) const STRIPES: usize = 16;
 /// The layout of keys and values this version writes.
-pub(crate) const LAYOUT: &str = "5";
+pub(crate) const LAYOUT: &str = "6";
 
 /// The keys of a namespace.
 #[derive(Debug)]

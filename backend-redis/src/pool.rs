@@ -219,11 +219,11 @@ impl Pool {
                 let connected = Stay::new(pin!(self.live(connector, connections, end))).await;
                 let connected = connected.ok_or_else(|| self.locate(moved(ErrorKind::Unavailable)))?;
                 let mut connection = connected?;
-                let (sent, _under_way) = (real(), connection.begin(end));
+                let (sent, _under_way) = (real(), connection.begin(end, command.is_slow()));
                 let exchanged = {
                     let asked = connection.clone();
                     let exchange = connection.exchange(&parts);
-                    Stay::new(pin!(connections.answer(connector, &asked, (command, end), exchange))).await
+                    Stay::new(pin!(connections.answer(connector, &asked, end, exchange))).await
                 };
                 match exchanged.ok_or_else(|| self.locate(moved(ErrorKind::Unknown)))? {
                     Some(Ok(answers)) => {
@@ -238,7 +238,7 @@ impl Pool {
                         return Err(self.locate(error::of_request(error)));
                     }
                     // The server has answered, over another connection.
-                    None if connection.is_given_up() => return Err(late().of_a_store_that_answers()),
+                    None if connection.is_dead() => return Err(late().of_a_store_that_answers()),
                     None => {
                         if connection.is_silent_too_long(sent, self.timeout) {
                             connections.discard(&connection);

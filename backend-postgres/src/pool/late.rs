@@ -60,9 +60,9 @@ impl Pool {
     /// Returns another connection, once the server has said over it that a session has nothing to
     /// do.
     async fn beside_dead(&self, local: &RuntimeConnections, pid: i32) -> Idle {
-        // It may be one more than requests use: there is one of them at a time.
-        let _turn = local.asking.lock().await;
         loop {
+            // Its connection may be one more than requests use: there is one of them at a time.
+            let turn = local.asking.lock().await;
             let mut asked = Asked::InVain;
             if let Some(idle) = local.take_certain() {
                 asked = self.ask_beside(local, idle.connection, (pid, LATE_ANSWER / 2)).await;
@@ -75,6 +75,7 @@ impl Pool {
             if let Asked::IsDead(other) = asked {
                 return other;
             }
+            drop(turn);
             sleep(late_pause()).await;
         }
     }

@@ -102,7 +102,10 @@ impl Registry {
     /// Takes an idle connection of any requests and any runtime, which is to be asked first: a
     /// runtime that is busy drives it not.
     pub(super) fn take_idle(&self) -> Option<Idle> {
-        let idle = self.driven().iter().find_map(|(_, local)| local.idle().pop())?;
+        let idle = self.driven().iter().find_map(|(_, local)| {
+            local.take_made();
+            local.idle().pop()
+        })?;
         Some(Idle::in_doubt(idle.connection))
     }
 

@@ -84,6 +84,7 @@ impl RuntimeConnections {
 
     /// Closes those that were idle for `time`.
     pub(super) fn close_idle(&self, time: Duration) {
+        self.take_made();
         self.idle().retain(|idle| idle.since.elapsed() < time);
     }
 
@@ -91,6 +92,11 @@ impl RuntimeConnections {
     pub(super) fn take_made(&self) {
         let made = self.attempts.take_made().into_iter().flatten();
         self.idle().extend(made.map(|(connection, since)| Idle { connection, since, is_in_doubt: false }));
+    }
+
+    /// Closes those over which no answer has come since: they are likely dead, too.
+    pub(super) fn drop_unheard(&self, since: Instant) {
+        self.idle().retain(|idle| !idle.is_in_doubt && idle.since > since);
     }
 
     /// Takes a connection whose last request was answered.

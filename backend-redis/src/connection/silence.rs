@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, real};
-use stanchion_core::connect::MAX_UNCHECKED_IDLE;
+use stanchion_core::connect::{LATE_ANSWER, MAX_UNCHECKED_IDLE, late_pause};
 
 /// Time without an answer after which a connection counts as broken: of requests under way, or
 /// since the first of several that got none.
@@ -23,27 +23,36 @@ pub(super) struct Silence {
     /// last one.
     under_way: AtomicU32,
     busy_until: AtomicU64,
+    /// Number of those that may take long although the connection lives.
+    slow: AtomicU32,
+    /// When the server may be asked about it again, over another connection.
+    ask_after: AtomicU64,
     unanswered: Mutex<Unanswered>,
 }
 
 /// A request under way on a connection.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Weak<Silence>);
+pub(crate) struct UnderWay {
+    silence: Weak<Silence>,
+    is_slow: bool,
+}
 
 impl UnderWay {
-    pub(super) fn new(silence: &Weak<Silence>, end: Instant) -> Self {
+    pub(super) fn new(silence: &Weak<Silence>, end: Instant, is_slow: bool) -> Self {
         if let Some(silence) = silence.upgrade() {
             silence.under_way.fetch_add(1, Ordering::Relaxed);
+            silence.slow.fetch_add(u32::from(is_slow), Ordering::Relaxed);
             silence.busy_until.fetch_max(silence.micros(end), Ordering::Relaxed);
         }
-        Self(Weak::clone(silence))
+        Self { silence: Weak::clone(silence), is_slow }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if let Some(silence) = self.0.upgrade() {
+        if let Some(silence) = self.silence.upgrade() {
             silence.under_way.fetch_sub(1, Ordering::Relaxed);
+            silence.slow.fetch_sub(u32::from(self.is_slow), Ordering::Relaxed);
         }
     }
 }
@@ -66,6 +75,8 @@ impl Silence {
             heard: AtomicU64::new(0),
             under_way: AtomicU32::new(0),
             busy_until: AtomicU64::new(0),
+            slow: AtomicU32::new(0),
+            ask_after: AtomicU64::new(0),
             unanswered: Mutex::default(),
         }
     }
@@ -83,9 +94,19 @@ impl Silence {
     }
 
     /// Returns the time since the last answer.
-    pub(super) fn silent_for(&self) -> Duration {
+    fn silent_for(&self) -> Duration {
         let heard = self.heard.load(Ordering::Relaxed);
         Duration::from_micros(self.micros(real()).saturating_sub(heard))
+    }
+
+    /// Returns whether the server is to be asked now, over another connection, whether this one
+    /// leads to it; not again before a while has passed.
+    pub(super) fn is_question_due(&self) -> bool {
+        let (now, after) = (self.micros(real()), self.ask_after.load(Ordering::Relaxed));
+        let is_due =
+            now >= after && self.slow.load(Ordering::Relaxed) == 0 && self.silent_for() >= LATE_ANSWER;
+        let next = now + micros(late_pause());
+        is_due && self.ask_after.compare_exchange(after, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Returns whether an answer came after that.
@@ -118,7 +139,22 @@ impl Silence {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn c28_the_server_is_asked_about_a_silent_connection_by_one_caller_at_a_time() {
+        let silence = Arc::new(Silence { made: real() - Duration::from_secs(60), ..Silence::new() });
+        let slow = UnderWay::new(&Arc::downgrade(&silence), real(), true);
+        let small = UnderWay::new(&Arc::downgrade(&silence), real(), false);
+        assert!(!silence.is_question_due(), "a request may be slow to pass");
+        drop((slow, small));
+        assert!(silence.is_question_due() && !silence.is_question_due());
+        silence.ask_after.store(0, Ordering::Relaxed);
+        silence.end();
+        assert!(!silence.is_question_due(), "it has answered");
+    }
 
     #[test]
     fn what_requests_waited_at_the_same_time_counts_once() {

@@ -2,15 +2,19 @@
 
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now, real, sleep, sleep_until, timeout, timeout_at};
-use stanchion_core::connect::{Attempts, LATE_ANSWER, current_runtime, late_pause};
+use stanchion_core::connect::{Attempts, LATE_ANSWER, current_runtime};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 
-use crate::command::Command;
 use crate::connection::Connection;
 use crate::connector::Connect;
+
+/// How long an answer takes to reach a caller, at most, and how often callers look whether their
+/// connection is known to be dead.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// One connection for each runtime that makes requests. The engine lets two at most make requests:
 /// one of callers, and its own.
@@ -87,13 +91,18 @@ impl OpenConnections {
         // A pause of writes holds a script up, and not what a new connection is asked.
         let mut script = redis::cmd("EVAL");
         script.arg("return 1").arg(0);
-        let answers = timeout(LATE_ANSWER, connection.answers(&script)).await.unwrap_or(false);
+        let asking =
+            async { connection.answers(&script).await && connection.answers(&redis::cmd("PING")).await };
+        let answers = timeout(LATE_ANSWER, asking).await.unwrap_or(false);
+        // At the end of a pause the server answers all in one turn, the last connection first. What
+        // it has said over the other one is to reach a caller.
+        sleep(MOMENT).await;
         let mut all = self.all();
         if !answers || dead.is_given_up() || dead.is_heard_since(asked) {
             let alive = Error::new(ErrorKind::Unavailable, "the connection may live");
             return Err(connector.locate(alive));
         }
-        dead.give_up();
+        dead.is_found_dead();
         all.retain(|(_, open)| !open.is_same(dead) && open.is_running());
         // Another one may be in its place.
         if let Some((_, other)) = all.iter().find(|(made_for, _)| *made_for == of) {
@@ -141,24 +150,21 @@ impl Connections {
         }
     }
 
-    /// Waits for the answer to a command over a connection; `None` if there is none by `end`, or if
+    /// Waits for an answer over a connection; `None` if there is none by `end`, or if
     /// the connection has turned out to be dead.
     pub(super) async fn answer<T>(
         &self,
         connector: &Arc<dyn Connect>,
         connection: &Connection,
-        (command, end): (&Command<'_>, Instant),
+        end: Instant,
         answer: impl Future<Output = T>,
     ) -> Option<T> {
         let mut answer = pin!(answer);
         let late = now() + LATE_ANSWER;
         match timeout_at(end.min(late), answer.as_mut()).await {
             Ok(answer) => Some(answer),
-            // Boxed: most requests have no need of it. What is large may only be slow to pass, and
-            // what waits for others keeps its connection waiting.
-            Err(_) if late < end && !self.sort.waits() && !command.is_large() => {
-                Box::pin(self.late_answer(connector, connection, end, answer)).await
-            }
+            // Boxed: most requests have no need of it.
+            Err(_) if late < end => Box::pin(self.late_answer(connector, connection, end, answer)).await,
             Err(_) => timeout_at(end, answer).await.ok(),
         }
     }
@@ -183,10 +189,10 @@ impl Connections {
     /// place. The server is asked over a new connection: if it answers that one and still not this
     /// one, where it answers in turn, this one leads nowhere (C28).
     async fn dead(&self, connector: &Arc<dyn Connect>, connection: &Connection) {
-        while !connection.is_given_up() {
-            let silent = connection.silent_for();
-            if silent < LATE_ANSWER {
-                sleep(LATE_ANSWER - silent).await;
+        while !connection.is_dead() {
+            // Also while another caller asks.
+            if !connection.is_question_due() {
+                sleep(MOMENT).await;
                 continue;
             }
             let connect = |runtime| {
@@ -194,9 +200,7 @@ impl Connections {
                 let (dead, of) = (connection.clone(), (self.sort, runtime));
                 async move { open.replace(&*connector, of, &dead).await }
             };
-            if self.attempts.shared(|_| None, connect).await.is_err() {
-                sleep(late_pause()).await;
-            }
+            drop(self.attempts.shared(|_| None, connect).await);
         }
     }
 

@@ -146,11 +146,13 @@ pub(crate) async fn c2_c8_a_retried_acquire_has_its_lease_anew(h: &dyn Harness) 
     taken.expect("a lock").release().await.expect("a release");
 }
 
-/// C3, C4: an attempt whose reply is lost ends as unknown, and leaves nothing.
+/// C3, C4: an attempt whose replies are lost ends as unknown, and leaves nothing. It is asked for
+/// once more where the first one was lost within its time limit.
 pub(crate) async fn c3_c4_an_attempt_in_doubt_is_unknown_and_leaves_nothing(h: &dyn Harness) {
     let setup = FaultSetup::ordered(h).await;
     let [mutex, other] = setup.mutexes();
     for (index, fault) in [Fault::LoseReply, Fault::LoseRequest, Fault::Late].into_iter().enumerate() {
+        setup.faults.order(RequestKind::Acquire, fault);
         let answer = setup.meeting(RequestKind::Acquire, fault, mutex.try_lock()).await;
         assert_eq!(kind_of(answer), Some(ErrorKind::Unknown), "{fault:?}");
         setup.withdrawn(index + 1).await;
