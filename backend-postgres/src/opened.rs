@@ -16,7 +16,7 @@ use crate::config::{Checked, PostgresBuilder};
 use crate::connector::{ConnectionCheck, Connector, Origin};
 use crate::context::{Context, Retention};
 use crate::error;
-use crate::pool::Pool;
+use crate::pool::{Pool, Sort};
 use crate::schema::{LAYOUT, Schema};
 use crate::session::{self, SessionCount};
 use crate::session_settings::{LOCK_WAIT, RETRY_PAUSE, Route};
@@ -87,7 +87,7 @@ impl Opened {
         capabilities.detach = builder.mutex == MutexMode::Lease;
         capabilities.survives_restart = Some(builder.mutex == MutexMode::Lease && survives_restart);
         let callers = callers(builder, (&connector, engine), &schema, (connection, pid));
-        let own = pool(&connector, ENGINE_CONNECTIONS, &schema).beside(&callers);
+        let own = pool(&connector, ENGINE_CONNECTIONS, &schema).beside(&callers, Sort::Engine);
         Self {
             retention,
             mutex: builder.mutex,
@@ -204,7 +204,8 @@ impl Opened {
     /// Makes the pool for the tokens of users' transactions: not over the user's pool, of which the
     /// transaction may have the only connection.
     pub(crate) fn transactions_pool(&self, engine: Option<Id>) -> Arc<Pool> {
-        Arc::new(pool(&self.connector, 1, &self.schema).shared_on(engine))
+        let pool = pool(&self.connector, 1, &self.schema).shared_on(engine);
+        Arc::new(pool.beside(&self.callers, Sort::Transactions))
     }
 }
 

@@ -27,7 +27,8 @@ use tokio::task::JoinHandle;
 
 use self::failed::Failed;
 use self::late::Ended;
-use self::registry::{Registry, Sort};
+use self::registry::Registry;
+pub(crate) use self::registry::Sort;
 use self::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
 use self::under_way::UnderWay;
 use crate::connector::Connector;
@@ -113,11 +114,11 @@ impl Pool {
         self.engine.is_some() && self.engine == Handle::try_current().ok().map(|current| current.id())
     }
 
-    /// Makes it the pool of the engine's requests beside that of callers. While the server lets no
-    /// more connections in, each uses those of the other.
+    /// Makes it the pool of other requests beside that of callers. While the server lets no more
+    /// connections in, each uses those of the others.
     #[must_use]
-    pub(crate) fn beside(mut self, callers: &Self) -> Self {
-        self.sort = Sort::Engine;
+    pub(crate) fn beside(mut self, callers: &Self, sort: Sort) -> Self {
+        self.sort = sort;
         self.registry = Arc::clone(&callers.registry);
         self
     }

@@ -1,5 +1,5 @@
-//! The connections of all runtimes to one database: those of callers' requests, and those of the
-//! engine's. Where the server lets no more in, each uses what the other has (C28).
+//! The connections of all runtimes to one database: those of callers' requests, of the engine's, and
+//! of users' transactions. Where the server lets no more in, each uses what the others have (C28).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,9 +13,11 @@ use super::runtime_connections::{Idle, RuntimeConnections};
 
 /// The requests that have connections of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(crate) enum Sort {
     Callers,
     Engine,
+    /// The tokens of users' transactions.
+    Transactions,
 }
 
 type Entry = ((Sort, Id), Arc<RuntimeConnections>);

@@ -8,7 +8,7 @@ async fn c28_a_runtime_that_ended_keeps_no_place_at_the_server() {
     let server = server();
     let url = server.role("role", "pw", "ALTER ROLE role CONNECTION LIMIT 1").unwrap();
     let callers = Arc::new(pool(&url));
-    let engine = pool(&url).beside(&callers);
+    let engine = pool(&url).beside(&callers, Sort::Engine);
     number(&engine, PID).await.unwrap();
     let elsewhere = Arc::clone(&callers);
     let elsewhere = move || {
@@ -23,7 +23,7 @@ async fn c28_a_runtime_that_ended_keeps_no_place_at_the_server() {
 async fn c28_a_connection_that_nobody_uses_is_closed() {
     let server = server();
     let callers = pool(&server.url());
-    let engine = pool(&server.url()).beside(&callers);
+    let engine = pool(&server.url()).beside(&callers, Sort::Engine);
     for _ in 0..2 {
         number(&callers, PID).await.unwrap();
         number(&engine, PID).await.unwrap();
@@ -38,7 +38,7 @@ async fn c28_a_connection_that_nobody_uses_is_closed() {
 async fn c28_while_logins_take_long_requests_use_the_connections_of_others() {
     let server = server();
     let (_silent, callers) = without_logins(&server);
-    let engine = pool(&server.url()).beside(&callers);
+    let engine = pool(&server.url()).beside(&callers, Sort::Engine);
     let pid = number(&engine, PID).await.unwrap();
     assert_eq!(number(&callers, PID).await.unwrap(), pid);
 }
