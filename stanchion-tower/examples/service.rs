@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = arguments.next().unwrap_or_else(|| "memory:".to_owned());
 
     let store = stanchion::connect(&url).await?;
-    let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
+    let rate = store.rate_limit("api/", key::header("x-api-key"), Quota::per_second(50).burst(100))?;
     let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3).ttl(LEASE))?;
     let options = ElectionOptions::new().label(&address).ttl(LEASE);
     let report = store.every("report", PERIOD, options, |_| make_report())?;

@@ -1,11 +1,46 @@
 //! Keys by which the clients of a service are limited: functions from the head of a request to a
-//! key.
+//! [`Key`].
 //!
 //! Any function `Fn(&Parts) -> Option<String>` is one. Requests without a key (`None`) share one
 //! limit, so that no client evades a limit by leaving its key out.
 
 use http::HeaderName;
 use http::request::Parts;
+
+/// Which limit of a layer counts for a request. No text of a client is one of the other forms.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Key {
+    /// That of the client with this text.
+    Client(String),
+    /// That of all requests without a key.
+    Missing,
+    /// That of all requests.
+    All,
+}
+
+impl Key {
+    /// Returns the text of a client; nothing for the other forms.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Client(text) => text,
+            Self::Missing | Self::All => "",
+        }
+    }
+}
+
+impl From<Option<String>> for Key {
+    fn from(client: Option<String>) -> Self {
+        client.map_or(Self::Missing, Self::Client)
+    }
+}
+
+impl From<String> for Key {
+    fn from(client: String) -> Self {
+        Self::Client(client)
+    }
+}
 
 /// The value of a header, such as an API key. A value that is no text counts as missing.
 ///
@@ -53,7 +88,7 @@ pub fn extension<T: Clone + Send + Sync + 'static>(
     move |parts| parts.extensions.get::<T>().map(&key)
 }
 
-/// The same key for all requests: one limit for the service.
-pub fn all() -> impl Fn(&Parts) -> Option<String> + Clone {
-    |_| Some("all".to_owned())
+/// One limit for all requests.
+pub fn all() -> impl Fn(&Parts) -> Key + Clone {
+    |_| Key::All
 }

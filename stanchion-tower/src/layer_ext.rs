@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use stanchion_core::{Quota, Result, SemaphoreOptions, Store};
 
+use crate::key::Key;
 use crate::{ConcurrencyLimitLayer, RateLimitLayer};
 
 /// The layers of this crate, as methods of a store that `stanchion::connect` opened: the same as
@@ -15,10 +16,11 @@ pub trait LayerExt: sealed::Sealed {
     /// instances: [`RateLimitLayer::new`].
     ///
     /// # Errors
-    /// `InvalidArgument` for a quota that is not exact ([L11](stanchion_core::contract#l11)).
-    fn rate_limit(
+    /// Those of [`RateLimitLayer::new`].
+    fn rate_limit<K: Into<Key>>(
         &self,
-        key: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+        prefix: impl Into<Arc<str>>,
+        key: impl Fn(&Parts) -> K + Send + Sync + 'static,
         quota: Quota,
     ) -> Result<RateLimitLayer>;
 
@@ -31,12 +33,13 @@ pub trait LayerExt: sealed::Sealed {
 }
 
 impl LayerExt for Arc<dyn Store> {
-    fn rate_limit(
+    fn rate_limit<K: Into<Key>>(
         &self,
-        key: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+        prefix: impl Into<Arc<str>>,
+        key: impl Fn(&Parts) -> K + Send + Sync + 'static,
         quota: Quota,
     ) -> Result<RateLimitLayer> {
-        RateLimitLayer::new(Self::clone(self), key, quota)
+        RateLimitLayer::new(Self::clone(self), prefix, key, quota)
     }
 
     fn concurrency_limit(&self, name: &str, options: SemaphoreOptions) -> Result<ConcurrencyLimitLayer> {

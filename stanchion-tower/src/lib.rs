@@ -23,13 +23,14 @@
 //! # #[tokio::main]
 //! # async fn main() -> stanchion::Result<()> {
 //! let store = stanchion::connect("memory:").await?;
-//! let rate = store.rate_limit(key::header("x-api-key"), Quota::per_second(50).burst(100))?;
+//! let rate = store.rate_limit("api/", key::header("x-api-key"), Quota::per_second(50).burst(100))?;
 //! let exports = store.concurrency_limit("exports", SemaphoreOptions::new(3))?;
 //! let app: Router = Router::new().route("/export", get(async || "hello").layer(exports)).layer(rate);
 //! # Ok(())
 //! # }
 //! ```
 
+mod claims;
 mod concurrency;
 mod handles;
 pub mod key;

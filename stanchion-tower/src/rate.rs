@@ -15,7 +15,9 @@ use stanchion_core::{
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::claims::{Claim, claim};
 use crate::handles::Handles;
+use crate::key::Key;
 use crate::refusal::{Failures, Protocol, Refused, set, take_ready};
 
 /// Maximum length of a key that is a part of a name as it is, in bytes.
@@ -23,7 +25,7 @@ const LONGEST_KEY: usize = 128;
 /// Maximum length of a prefix, in bytes: a name has 512.
 const LONGEST_PREFIX: usize = 380;
 
-type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
+type KeyOf = Arc<dyn Fn(&Parts) -> Key + Send + Sync>;
 type QuotaOf = Arc<dyn Fn(&Parts, &str) -> Option<Quota> + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 
@@ -41,11 +43,12 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 ///
 /// # Keys
 /// Requests without a key share one limiter, and [`quota_by`](Self::quota_by) gets an empty key for
-/// them. Check the key before this layer, in axum by adding the layer that checks it after this
+/// them, as for the one limit of [`key::all`](crate::key::all). Check the key before this layer, in axum by adding the layer that checks it after this
 /// one: else each invented key has a burst of its own, and a record at the store. A limiter's name
 /// is the prefix, the key, and `:N`, where `N` is the length of the prefix in bytes, so that no key
-/// reaches the limiter of another layer: `http/a-key:5`. Keys over 128 bytes are replaced by their
-/// SHA-256, with `#N` behind it, and requests without a key have `http/-5`.
+/// reaches the limiter of another layer: `api/a-key:4`. Keys over 128 bytes are replaced by their
+/// SHA-256, with `#N` behind it; requests without a key have `api/-4`, and all requests together
+/// `api/*4`.
 ///
 /// # While the store is away
 /// The [`outage`](Self::outage) policy decides, within the store's time limit of a request, 2 s
@@ -62,7 +65,7 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 /// use stanchion_tower::{RateLimitLayer, key};
 ///
 /// # fn app(store: Arc<dyn stanchion::Store>, has_paid: fn(&str) -> bool) -> stanchion::Result<Router> {
-/// let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(10))?
+/// let limit = RateLimitLayer::new(store, "api/", key::header("x-api-key"), Quota::per_second(10))?
 ///     .quota_by(move |_, key| if has_paid(key) { Quota::per_second(100) } else { Quota::per_second(10) })
 ///     .cost(|request| if request.uri.path().starts_with("/reports") { 5 } else { 1 })
 ///     .outage(OutagePolicy::FailOpen);
@@ -88,40 +91,27 @@ struct Rules {
     legacy_headers: bool,
     handles: Arc<Handles>,
     failures: Arc<Failures>,
+    /// Keeps other layers from the limiters.
+    _claim: Arc<Claim>,
 }
 
 impl RateLimitLayer {
-    /// Makes a layer that gives each client, by its [key](crate::key), this quota. The prefix of
-    /// the limiters' names is `http/`.
+    /// Makes a layer that gives each client, by its [key](crate::key), this quota. `prefix` begins
+    /// the names of its limiters: layers with the same prefix and key share their limits, also in
+    /// several instances of the service. Each other layer needs a prefix of its own.
     ///
     /// # Errors
-    /// `InvalidArgument` for a quota that is not exact ([L11](stanchion_core::contract#l11)).
-    pub fn new(
+    /// - `InvalidArgument` for a quota that is not exact ([L11](stanchion_core::contract#l11)), or
+    ///   a prefix with NUL or of more than 380 bytes.
+    /// - `ConfigMismatch` while a layer of this process over the same store object has the same
+    ///   prefix and another quota.
+    pub fn new<K: Into<Key>>(
         store: Arc<dyn Store>,
-        key: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+        prefix: impl Into<Arc<str>>,
+        key: impl Fn(&Parts) -> K + Send + Sync + 'static,
         quota: Quota,
     ) -> Result<Self> {
         quota.validate()?;
-        let rules = Rules {
-            store,
-            prefix: Arc::from("http/"),
-            key: Arc::new(key),
-            quota: Arc::new(move |_, _| Some(quota)),
-            cost: Arc::new(|_| 1),
-            outage: OutagePolicy::default(),
-            legacy_headers: false,
-            handles: Arc::default(),
-            failures: Arc::default(),
-        };
-        Ok(Self { rules: Arc::new(rules) })
-    }
-
-    /// Sets the prefix of the limiters' names: layers with the same prefix and key share their
-    /// limits.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a prefix with NUL or of more than 380 bytes.
-    pub fn prefix(self, prefix: impl Into<Arc<str>>) -> Result<Self> {
         let prefix: Arc<str> = prefix.into();
         if prefix.len() > LONGEST_PREFIX || prefix.contains('\0') {
             let detail = format!(
@@ -130,7 +120,20 @@ impl RateLimitLayer {
             );
             return Err(Error::invalid_argument(detail));
         }
-        Ok(self.with(|rules| rules.prefix = prefix))
+        let claim = claim(&store, &prefix, quota)?;
+        let rules = Rules {
+            store,
+            prefix,
+            key: Arc::new(move |parts| key(parts).into()),
+            quota: Arc::new(move |_, _| Some(quota)),
+            cost: Arc::new(|_| 1),
+            outage: OutagePolicy::default(),
+            legacy_headers: false,
+            handles: Arc::default(),
+            failures: Arc::default(),
+            _claim: claim,
+        };
+        Ok(Self { rules: Arc::new(rules) })
     }
 
     /// Sets the quota by request and key, a `Quota` or an `Option` of one, so that clients with
@@ -207,12 +210,15 @@ impl Rules {
 
     /// Returns the name of the limiter of a key. It begins with the prefix, and its end shows the
     /// form and the length of the prefix: no two prefixes or forms have a name in common.
-    fn name(&self, key: Option<&str>) -> String {
+    fn name(&self, key: &Key) -> String {
         let (prefix, length) = (&self.prefix, self.prefix.len());
         match key {
-            None => format!("{prefix}-{length}"),
-            Some(key) if key.len() <= LONGEST_KEY && !key.contains('\0') => format!("{prefix}{key}:{length}"),
-            Some(key) => {
+            Key::Missing => format!("{prefix}-{length}"),
+            Key::All => format!("{prefix}*{length}"),
+            Key::Client(key) if key.len() <= LONGEST_KEY && !key.contains('\0') => {
+                format!("{prefix}{key}:{length}")
+            }
+            Key::Client(key) => {
                 let hash = Sha256::digest(key);
                 let digits = hash.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
                 format!("{prefix}{digits}#{length}")
@@ -287,9 +293,9 @@ where
         let (parts, body) = request.into_parts();
         let rules = Arc::clone(&self.rules);
         let key = (rules.key)(&parts);
-        let quota = (rules.quota)(&parts, key.as_deref().unwrap_or_default());
+        let quota = (rules.quota)(&parts, key.text());
         let (cost, protocol) = ((rules.cost)(&parts), Protocol::of(&parts));
-        let name = rules.name(key.as_deref());
+        let name = rules.name(&key);
         let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
             let Some(quota) = quota else { return inner.call(Request::from_parts(parts, body)).await };

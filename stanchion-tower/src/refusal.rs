@@ -4,9 +4,9 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::{Error, ErrorKind};
 
@@ -22,6 +22,8 @@ const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 /// The gRPC status `INTERNAL`.
 const INTERNAL: HeaderValue = HeaderValue::from_static("13");
 const GRPC: &str = "application/grpc";
+/// A refusal is that of a moment, and of one client.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Why a layer refused a request. Each response that a layer makes by itself has it as an
 /// extension, so that a service can give it a body of its own.
@@ -132,9 +134,20 @@ pub(crate) struct Protocol {
 }
 
 impl Protocol {
+    /// A call of gRPC is a `POST` by HTTP/2 or later; that of a browser, gRPC-Web, by any version.
+    /// Whatever else has such a content type is refused as other requests are: an intermediary
+    /// takes the head of a refused call for a success.
     pub(crate) fn of(request: &Parts) -> Self {
-        let kind = request.headers.get(CONTENT_TYPE);
-        Self { grpc: kind.filter(|kind| kind.to_str().is_ok_and(|kind| kind.starts_with(GRPC))).cloned() }
+        let is_call = |kind: &str| {
+            let rest = kind.strip_prefix(GRPC)?;
+            let (is_web, rest) = rest.strip_prefix("-web").map_or((false, rest), |rest| (true, rest));
+            let rest = rest.strip_prefix("-text").filter(|_| is_web).unwrap_or(rest);
+            let is_whole = rest.is_empty() || rest.starts_with(['+', ';']);
+            Some(is_whole && (is_web || request.version >= Version::HTTP_2))
+        };
+        let kind = request.headers.get(CONTENT_TYPE).filter(|_| request.method == Method::POST);
+        let kind = kind.filter(|kind| kind.to_str().ok().and_then(is_call).unwrap_or_default());
+        Self { grpc: kind.cloned() }
     }
 
     /// Makes the answer to a refused request. With a gRPC request that is a status in the head of
@@ -150,6 +163,7 @@ impl Protocol {
             };
         }
         let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, NO_STORE);
         if matches!(reason, Refused::Full | Refused::StoreAway) {
             headers.insert(RETRY_AFTER, HeaderValue::from(SOON.as_secs()));
         }

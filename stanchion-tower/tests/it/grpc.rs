@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode, Version};
 use stanchion_core::{Quota, SemaphoreOptions};
 use stanchion_memory::MemoryStore;
 use stanchion_tower::{ConcurrencyLimitLayer, RateLimitLayer, key};
@@ -16,7 +16,9 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Code, Status};
-use tower::Service;
+use tower::layer::Layer;
+use tower::util::service_fn;
+use tower::{Service, ServiceExt};
 
 /// Messages that are their bytes.
 #[derive(Clone, Default)]
@@ -87,13 +89,47 @@ impl Service<Request<Body>> for Echo {
     }
 }
 
+/// A status in the head of an answer that is a success to everybody else.
+#[tokio::test]
+async fn whatever_is_no_call_is_refused_by_the_status_of_the_answer() {
+    const GRPC: &str = "application/grpc";
+    const WEB: &str = "application/grpc-web-text+proto";
+    for (method, version, kind, is_call) in [
+        ("POST", Version::HTTP_2, GRPC, true),
+        ("POST", Version::HTTP_2, "application/grpc+proto", true),
+        ("POST", Version::HTTP_11, WEB, true),
+        ("POST", Version::HTTP_2, "application/grpc-web", true),
+        ("GET", Version::HTTP_2, GRPC, false),
+        ("POST", Version::HTTP_11, GRPC, false),
+        ("GET", Version::HTTP_11, WEB, false),
+        ("POST", Version::HTTP_2, "application/grpcfoo", false),
+        ("POST", Version::HTTP_2, "application/grpc-webfoo", false),
+    ] {
+        let quota = Quota::per_hour(1);
+        let limit = RateLimitLayer::new(Arc::new(MemoryStore::new()), "http/", key::all(), quota).unwrap();
+        let mut service =
+            limit.layer(service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(()))));
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let request = Request::builder().method(method).version(version).header("content-type", kind);
+            answers.push(service.ready().await.unwrap().call(request.body(()).unwrap()).await.unwrap());
+        }
+        let refused = &answers[1];
+        let expected = if is_call { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+        assert_eq!(refused.status(), expected, "{method} {version:?} {kind}");
+        assert_eq!(refused.headers().contains_key("grpc-status"), is_call, "{method} {version:?} {kind}");
+        assert_eq!(refused.headers()["cache-control"], "no-store");
+        assert!(!answers[0].headers().contains_key("cache-control"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_call_ends_with_a_status() {
     let store = Arc::new(MemoryStore::new());
     let concurrency =
         ConcurrencyLimitLayer::new(Arc::<MemoryStore>::clone(&store), "calls", SemaphoreOptions::new(5))
             .unwrap();
-    let rate = RateLimitLayer::new(store, key::all(), Quota::per_hour(2)).unwrap();
+    let rate = RateLimitLayer::new(store, "http/", key::all(), Quota::per_hour(2)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tonic::transport::Server::builder().layer(rate).layer(concurrency).add_service(Echo);

@@ -32,10 +32,10 @@ async fn l10_the_policy_decides_within_the_time_limit_of_a_request() {
         // The local bucket begins empty.
         (half, StatusCode::TOO_MANY_REQUESTS),
     ] {
-        let limit = RateLimitLayer::new(Arc::clone(&store), key::all(), quota).unwrap().outage(policy);
-        let app = Router::new()
-            .route("/", get(async || "hello"))
-            .layer(limit.prefix(format!("{policy:?}/")).unwrap());
+        let limit = RateLimitLayer::new(Arc::clone(&store), format!("{policy:?}/"), key::all(), quota)
+            .unwrap()
+            .outage(policy);
+        let app = Router::new().route("/", get(async || "hello")).layer(limit);
         let client = HttpClient::new(serve(app).await, false);
         assert_eq!(client.get("/", "").await.status, StatusCode::OK);
         clients.push((client, expected));

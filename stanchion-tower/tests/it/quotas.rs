@@ -43,10 +43,12 @@ async fn ask(service: &mut RateLimit<Inner>, path: &str) -> (u16, Option<String>
 /// once more.
 #[tokio::test(start_paused = true)]
 async fn what_another_version_put_in_force_is_replaced_again() {
-    let store = memory();
+    let store = MemoryStore::new();
     let instance = |burst| {
         let quota = Quota::per_hour(4).burst(burst);
-        let limit = RateLimitLayer::new(Arc::clone(&store), key::header("x-api-key"), quota).unwrap();
+        // Each has connected by itself.
+        let limit =
+            RateLimitLayer::new(Arc::new(store.client()), "http/", key::header("x-api-key"), quota).unwrap();
         let limit = limit.legacy_headers(true).cost(|request| request.uri.path().len() as u64 - 1);
         limit.layer(service_fn(answer as fn(_) -> _))
     };
@@ -69,7 +71,7 @@ async fn what_another_version_put_in_force_is_replaced_again() {
 
 #[tokio::test]
 async fn a_refusal_can_be_given_a_body() {
-    let limit = RateLimitLayer::new(memory(), key::all(), Quota::per_hour(1)).unwrap();
+    let limit = RateLimitLayer::new(memory(), "http/", key::all(), Quota::per_hour(1)).unwrap();
     let explain = map_response(async |response: axum::response::Response| {
         let refused = response.extensions().get::<Refused>().copied();
         refused.map_or(response, |refused| format!("{:?}", refused.retry_after()).into_response())
@@ -85,7 +87,24 @@ async fn a_refusal_can_be_given_a_body() {
 #[tokio::test]
 async fn c19_a_prefix_has_bounds() {
     for prefix in ["x".repeat(381), "nul\0".to_owned()] {
-        let limit = RateLimitLayer::new(memory(), key::all(), Quota::per_hour(1)).unwrap();
-        assert_eq!(limit.prefix(prefix).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        let limit = RateLimitLayer::new(memory(), prefix, key::all(), Quota::per_hour(1));
+        assert_eq!(limit.unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
+}
+
+#[tokio::test]
+async fn layers_that_would_replace_each_other_s_quota_are_told() {
+    let store = memory();
+    let layer = |prefix: &'static str, burst| {
+        RateLimitLayer::new(Arc::clone(&store), prefix, key::all(), Quota::per_hour(4).burst(burst))
+    };
+    let first = layer("a/", 4).unwrap();
+    let (same, _other) = (layer("a/", 4).unwrap(), layer("b/", 5).unwrap());
+    let told = layer("a/", 5).unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::ConfigMismatch, "{told}");
+    assert!(told.to_string().contains("a prefix of its own"), "{told}");
+    drop(first);
+    assert!(layer("a/", 5).is_err(), "one of them is left");
+    drop(same);
+    layer("a/", 5).unwrap();
 }

@@ -58,7 +58,8 @@ async fn l1_two_instances_admit_what_the_law_admits() {
     let quota = Quota::per_second(100).burst(BURST);
     let mut clients = Vec::new();
     for http2 in [false, true] {
-        let limit = RateLimitLayer::new(redis("tower-law").await, key::header("x-api-key"), quota).unwrap();
+        let limit =
+            RateLimitLayer::new(redis("tower-law").await, "http/", key::header("x-api-key"), quota).unwrap();
         let limit = limit.cost(|request| if request.uri.path() == "/free" { BURST } else { 1 });
         let address = serve(app(limit)).await;
         clients.extend((0..4).map(|_| HttpClient::new(address, http2)));
@@ -113,7 +114,8 @@ async fn l1_two_instances_admit_what_the_law_admits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l8_a_client_reads_its_quota_and_when_to_come_again() {
     let quota = Quota::per_minute(60).burst(3);
-    let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), quota).unwrap().legacy_headers(true);
+    let limit =
+        RateLimitLayer::new(memory(), "http/", key::header("x-api-key"), quota).unwrap().legacy_headers(true);
     let client = HttpClient::new(serve(app(limit)).await, false);
     for left in [2, 1, 0] {
         let answer = client.get("/", "a").await;
@@ -138,7 +140,7 @@ async fn l8_a_client_reads_its_quota_and_when_to_come_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l8_the_time_that_a_client_is_told_is_always_enough() {
     let quota = Quota::per(10, Duration::from_secs(11)).burst(1);
-    let limit = RateLimitLayer::new(redis("tower-retry").await, key::all(), quota).unwrap();
+    let limit = RateLimitLayer::new(redis("tower-retry").await, "http/", key::all(), quota).unwrap();
     let client = HttpClient::new(serve(app(limit)).await, true);
     assert_eq!(client.get("/", "").await.status, StatusCode::OK);
     for round in 0_u32..5 {
@@ -154,7 +156,7 @@ async fn l8_the_time_that_a_client_is_told_is_always_enough() {
 /// none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quota_and_cost_are_those_of_the_request() {
-    let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), Quota::per_hour(2))
+    let limit = RateLimitLayer::new(memory(), "http/", key::header("x-api-key"), Quota::per_hour(2))
         .unwrap()
         .quota_by(|_, key| (key != "ours").then(|| Quota::per_hour(if key == "paid" { 10 } else { 2 })))
         .cost(|request| if request.uri.path() == "/free" { 0 } else { 2 });
@@ -172,7 +174,7 @@ async fn quota_and_cost_are_those_of_the_request() {
 /// A service of hyper alone, by both versions of HTTP.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_of_hyper_is_limited() {
-    let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), Quota::per_hour(1)).unwrap();
+    let limit = RateLimitLayer::new(memory(), "http/", key::header("x-api-key"), Quota::per_hour(1)).unwrap();
     let service = ServiceBuilder::new().layer(limit).service_fn(async |_: Request<Incoming>| {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
     });
@@ -199,8 +201,13 @@ async fn a_service_of_hyper_is_limited() {
 async fn a_plan_that_changes_there_and_back_is_in_force() {
     let burst = Arc::new(AtomicU64::new(4));
     let plan = Arc::clone(&burst);
-    let limit = RateLimitLayer::new(redis("tower-plans").await, key::header("x-api-key"), Quota::per_hour(1))
-        .unwrap();
+    let limit = RateLimitLayer::new(
+        redis("tower-plans").await,
+        "http/",
+        key::header("x-api-key"),
+        Quota::per_hour(1),
+    )
+    .unwrap();
     let limit = limit
         .quota_by(move |_, _| Quota::per_hour(4).burst(plan.load(Ordering::Relaxed)))
         .legacy_headers(true);
@@ -220,9 +227,9 @@ async fn a_plan_that_changes_there_and_back_is_in_force() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_of_their_layer() {
     let store = memory();
-    let by_key = |prefix: &str, quota| {
-        let limit = RateLimitLayer::new(Arc::clone(&store), key::header("x-api-key"), quota).unwrap();
-        serve(app(limit.prefix(prefix).unwrap()))
+    let by_key = |prefix: &'static str, quota| {
+        let limit = RateLimitLayer::new(Arc::clone(&store), prefix, key::header("x-api-key"), quota).unwrap();
+        serve(app(limit))
     };
     let all = HttpClient::new(by_key("http/", Quota::per_hour(1_000)).await, false);
     let login = HttpClient::new(by_key("http/login/", Quota::per_hour(1)).await, false);
@@ -243,13 +250,33 @@ async fn keys_are_of_their_layer() {
     assert!(listed.entries.len() >= 3, "{listed:?}");
 }
 
+/// What clients send takes nothing from a layer for all of them, nor from those without a key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_text_of_a_client_reaches_another_limit() {
+    const HONEST: u32 = 100;
+    let store = memory();
+    let each = RateLimitLayer::new(Arc::clone(&store), "each/", key::header("x-api-key"), Quota::per_hour(5));
+    let whole = RateLimitLayer::new(Arc::clone(&store), "all/", key::all(), Quota::per_hour(1_000));
+    let client = HttpClient::new(serve(app(each.unwrap()).layer(whole.unwrap())).await, false);
+    let mut admitted = 0;
+    for number in 0..HONEST {
+        for hostile in ["all", "-5", "*4", "all/*4", "", "-", "*", "each/-5"] {
+            client.get("/", hostile).await;
+        }
+        admitted += u32::from(client.get("/", &format!("user{number}")).await.status == StatusCode::OK);
+    }
+    assert_eq!(admitted, HONEST);
+}
+
 /// What the inner layer says of a refusal stays, and what costs more than the burst is told no
 /// time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_described_by_who_refuses() {
     let (store, other) = (memory(), memory());
-    let inner = RateLimitLayer::new(store, key::all(), Quota::per_hour(1)).unwrap().legacy_headers(true);
-    let outer = RateLimitLayer::new(other, key::all(), Quota::per_hour(100)).unwrap().legacy_headers(true);
+    let inner =
+        RateLimitLayer::new(store, "http/", key::all(), Quota::per_hour(1)).unwrap().legacy_headers(true);
+    let outer =
+        RateLimitLayer::new(other, "http/", key::all(), Quota::per_hour(100)).unwrap().legacy_headers(true);
     let outer = outer.cost(|request| if request.uri.path() == "/free" { 101 } else { 1 });
     let client = HttpClient::new(serve(app(inner).layer(outer)).await, false);
     assert_eq!(client.get("/", "").await.parameter("ratelimit-policy", "q"), 1);
