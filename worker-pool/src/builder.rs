@@ -57,7 +57,9 @@ impl PoolBuilder {
     /// While the store fails, jobs wait in the queue. The pool asks again after a pause of 50 ms to
     /// 5 s, without end. Each error is counted
     /// ([`PoolStats::store_errors`](crate::PoolStats::store_errors)) and is a `tracing` event.
-    /// [`shutdown`](WorkerPool::shutdown) ends the wait.
+    /// [`shutdown`](WorkerPool::shutdown) ends the wait. An error that waiting cannot mend ends the
+    /// job instead ([`JobError::Refused`](crate::JobError::Refused)): `Closed`, `Unauthorized`,
+    /// `InvalidArgument`, `ConfigMismatch`, `UnsafeStore`, `Unsupported` or `StateLost`.
     pub fn cluster_cap(mut self, cap: Arc<dyn Semaphore>) -> Self {
         self.cap = Some(cap);
         self

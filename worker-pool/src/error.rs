@@ -128,6 +128,10 @@ pub enum JobError {
     /// job was stopped; a blocking job ran to its end, partly without a permit.
     #[error("the job lost its permit")]
     LostPermit,
+    /// The store refused the job's permit or rate token for good: it is closed, for example, or the
+    /// semaphore has another limit. The job has not begun.
+    #[error("the store refused what the job needs to begin: {0}")]
+    Refused(#[source] stanchion_core::Error),
     /// The pool ended before the job began.
     #[error("the pool ended before the job began")]
     NotRun,

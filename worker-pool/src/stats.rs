@@ -6,7 +6,7 @@ use crate::shared::PoolKernel;
 /// The state of a pool at one instant, and its counters since it was built.
 ///
 /// At every instant `submitted` is the sum of `queued`, `running`, `done`, `panicked`, `cancelled`,
-/// `lost_permit`, `not_run` and `aborted`.
+/// `lost_permit`, `refused_by_store`, `not_run` and `aborted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -40,6 +40,8 @@ pub struct PoolStats {
     pub cancelled: u64,
     /// Jobs that lost their permit.
     pub lost_permit: u64,
+    /// Jobs that never ran because the store refused for good what they need.
+    pub refused_by_store: u64,
     /// Jobs that never ran because the pool ended.
     pub not_run: u64,
     /// Jobs that were aborted.
@@ -67,6 +69,7 @@ impl PoolStats {
             panicked: counts.panicked,
             cancelled: counts.cancelled,
             lost_permit: counts.lost_permit,
+            refused_by_store: counts.refused_by_store,
             not_run: counts.not_run,
             aborted: counts.aborted,
             store_errors: counts.store_errors,

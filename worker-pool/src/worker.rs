@@ -68,7 +68,13 @@ impl Worker {
             let Some(permit) = self.acquire(limits).await else { continue };
             let number = self.number;
             match shared.with(|kernel, wakes| kernel.take(number, |job| job.is_stoppable(), wakes)) {
-                Next::Go((id, job)) => return Some((id, job, permit)),
+                Next::Go((id, job)) => match permit {
+                    Ok(permit) => return Some((id, job, permit)),
+                    Err(error) => {
+                        self.current = Some(job);
+                        self.finish(Some(Err(JobError::Refused(error))), |_, _| ());
+                    }
+                },
                 // The job was cancelled meanwhile; the permit is given back.
                 Next::Wait => {}
                 Next::Leave => return None,
@@ -77,7 +83,7 @@ impl Worker {
     }
 
     /// Waits for the store, as long as there are jobs that need a permit or a rate token.
-    async fn acquire(&mut self, limits: &ClusterLimits) -> Option<Option<Permit>> {
+    async fn acquire(&mut self, limits: &ClusterLimits) -> Option<stanchion_core::Result<Option<Permit>>> {
         let shared = Arc::clone(&self.shared);
         let count_error = || shared.with(|kernel, _| kernel.counts.store_errors += 1);
         let mut acquiring = pin!(limits.acquire(&shared.name, count_error));
@@ -215,6 +221,7 @@ fn end_of(ended: &Ended) -> End {
         Err(JobError::Panicked(_)) => End::Panicked,
         Err(JobError::Cancelled) => End::Cancelled,
         Err(JobError::LostPermit) => End::LostPermit,
+        Err(JobError::Refused(_)) => End::Refused,
         Err(JobError::NotRun) => End::NotRun,
         Err(JobError::Aborted) => End::Aborted,
         Err(JobError::InsideJob) => unreachable!("a handle refuses to wait; no job ends so"),

@@ -7,6 +7,8 @@ pub(crate) enum End {
     Panicked,
     Cancelled,
     LostPermit,
+    /// The store refused what it needs to begin.
+    Refused,
     /// The pool was shut down before the job began.
     NotRun,
     Aborted,
@@ -21,6 +23,7 @@ pub(crate) struct Counts {
     pub(crate) panicked: u64,
     pub(crate) cancelled: u64,
     pub(crate) lost_permit: u64,
+    pub(crate) refused_by_store: u64,
     pub(crate) not_run: u64,
     pub(crate) aborted: u64,
     pub(crate) store_errors: u64,
@@ -33,6 +36,7 @@ impl Counts {
             End::Panicked => &mut self.panicked,
             End::Cancelled => &mut self.cancelled,
             End::LostPermit => &mut self.lost_permit,
+            End::Refused => &mut self.refused_by_store,
             End::NotRun => &mut self.not_run,
             End::Aborted => &mut self.aborted,
         };

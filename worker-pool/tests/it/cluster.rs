@@ -7,13 +7,37 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{Door, Gauge, check_sum, until};
-use stanchion_core::{Limiter, LimiterOptions, Quota, Semaphore, SemaphoreOptions, Store};
+use stanchion_core::{
+    Error, ErrorKind, Limiter, LimiterOptions, Permit, Quota, Semaphore, SemaphoreOptions, Store,
+};
 use stanchion_memory::MemoryStore;
 use stanchion_pool::{JobError, PoolBuilder, WorkerPool};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 fn semaphore(store: &MemoryStore, permits: u32) -> Arc<dyn Semaphore> {
     store.semaphore("jobs", SemaphoreOptions::new(permits)).unwrap()
+}
+
+/// Returns a cap whose queue is full, and so refuses everybody, until the other value is dropped.
+async fn full(store: &MemoryStore) -> (Arc<dyn Semaphore>, impl Drop + use<>) {
+    let cap = store.semaphore("jobs", SemaphoreOptions::new(2).max_waiters(1)).unwrap();
+    let held = cap.acquire_many(2).await.unwrap();
+    let waiting = Arc::clone(&cap);
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    while cap.inspect().await.unwrap().waiters == 0 {
+        tokio::task::yield_now().await;
+    }
+    (cap, Full(Some(held), waiting))
+}
+
+struct Full(Option<Permit>, JoinHandle<Result<Permit, Error>>);
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        self.1.abort();
+        drop(self.0.take());
+    }
 }
 
 fn limiter(store: &MemoryStore, quota: Quota) -> Arc<dyn Limiter> {
@@ -188,10 +212,7 @@ async fn no_permit_is_held_while_a_job_waits_for_the_rate() {
 #[tokio::test(start_paused = true)]
 async fn errors_of_the_cap_cost_no_further_token() {
     let store = MemoryStore::new();
-    let other = store.semaphore("jobs", SemaphoreOptions::new(2)).unwrap();
-    let held = other.acquire().await.unwrap();
-    // A limit that differs from the store's is refused until `resize` makes them equal.
-    let cap = semaphore(&store, 3);
+    let (cap, queue) = full(&store).await;
     let rate = limiter(&store, Quota::per_hour(1).burst(1));
     let pool = builder(1, 10).cluster_cap(cap).rate(rate).build().unwrap();
     let waiting = pool.submit(async { 7 }).await.unwrap();
@@ -201,9 +222,8 @@ async fn errors_of_the_cap_cost_no_further_token() {
         }
     };
     tokio::time::timeout(Duration::from_secs(10), failing).await.unwrap();
-    other.resize(3).await.unwrap();
+    drop(queue);
     assert_eq!(tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap(), 7);
-    held.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,10 +253,8 @@ async fn after_a_wait_for_permits_at_most_a_job_of_each_worker_begins_besides_th
 #[tokio::test(start_paused = true)]
 async fn jobs_wait_through_errors_of_the_store() {
     let store = MemoryStore::new();
-    let other = store.semaphore("jobs", SemaphoreOptions::new(2)).unwrap();
-    let held = other.acquire().await.unwrap();
-    // A limit that differs from the store's is refused until `resize` makes them equal.
-    let pool = builder(2, 10).cluster_cap(semaphore(&store, 3)).build().unwrap();
+    let (cap, queue) = full(&store).await;
+    let pool = builder(2, 10).cluster_cap(cap).build().unwrap();
     let waiting = pool.submit(async { 7 }).await.unwrap();
     tokio::time::timeout(Duration::from_secs(10), async {
         while pool.stats().store_errors < 5 {
@@ -246,17 +264,46 @@ async fn jobs_wait_through_errors_of_the_store() {
     .await
     .unwrap();
     assert_eq!((pool.stats().queued, pool.stats().running), (1, 0));
-    other.resize(3).await.unwrap();
+    drop(queue);
     assert_eq!(waiting.await.unwrap(), 7);
-    held.release().await.unwrap();
-    store.close().await.unwrap();
+    let _queue = full(&store).await;
     let never = pool.submit(async { 8 }).await.unwrap();
-    until(&pool, "the closed store was asked", |stats| stats.seeking == 1).await;
+    until(&pool, "the store was asked", |stats| stats.seeking == 1).await;
     let start = Instant::now();
     let report = pool.shutdown(Duration::from_secs(1)).await;
     assert_eq!((report.returned.len(), start.elapsed()), (1, Duration::ZERO));
     drop(report);
     assert!(matches!(never.await, Err(JobError::NotRun)));
+}
+
+/// A closed store, and another limit than the store's.
+#[tokio::test]
+async fn jobs_end_with_an_error_that_waiting_cannot_mend() {
+    let store = MemoryStore::new();
+    let other = store.semaphore("jobs", SemaphoreOptions::new(2)).unwrap();
+    let held = other.acquire().await.unwrap();
+    let pool = builder(2, 10).cluster_cap(semaphore(&store, 3)).build().unwrap();
+    for _ in 0..3 {
+        let refused = pool.submit(async { 7 }).await.unwrap().await;
+        let Err(JobError::Refused(error)) = refused else { panic!("{refused:?}") };
+        assert_eq!(error.kind(), ErrorKind::ConfigMismatch, "{error}");
+    }
+    // The next one is asked for anew.
+    other.resize(3).await.unwrap();
+    assert_eq!(pool.submit(async { 7 }).await.unwrap().await.unwrap(), 7);
+    held.release().await.unwrap();
+    store.close().await.unwrap();
+    let refused: Vec<_> = (0..5).map(|_| pool.try_submit(async { 8 }).unwrap()).collect();
+    for refused in refused {
+        let refused = refused.await;
+        assert!(
+            matches!(&refused, Err(JobError::Refused(error)) if error.kind() == ErrorKind::Closed),
+            "{refused:?}"
+        );
+    }
+    check_sum(&pool.stats());
+    assert_eq!(pool.stats().refused_by_store, 8);
+    pool.drain().await.unwrap();
 }
 
 #[tokio::test]

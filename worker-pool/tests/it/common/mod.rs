@@ -100,8 +100,13 @@ impl Drop for Bomb {
 
 /// Checks that the counters account for every queued job.
 pub(crate) fn check_sum(stats: &PoolStats) {
-    let ended =
-        stats.done + stats.panicked + stats.cancelled + stats.lost_permit + stats.not_run + stats.aborted;
+    let ended = stats.done
+        + stats.panicked
+        + stats.cancelled
+        + stats.lost_permit
+        + stats.refused_by_store
+        + stats.not_run
+        + stats.aborted;
     let held = u64::try_from(stats.queued + stats.running).unwrap();
     assert_eq!(stats.submitted, ended + held, "{stats:?}");
 }
