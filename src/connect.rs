@@ -58,15 +58,22 @@ fn memory(rest: &str) -> Result<Arc<dyn Store>> {
     use percent_encoding::percent_decode_str;
     use stanchion_memory::MemoryStore;
 
+    if rest.contains('#') {
+        return Err(Error::malformed_url(&format!("memory://{rest}")));
+    }
     let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
     if name.starts_with("//") {
         return Err(Error::invalid_argument("a memory URL has no host: write `memory:` or `memory:NAME`"));
     }
     let mut store = if name.is_empty() { MemoryStore::new() } else { MemoryStore::named(name) };
+    let mut is_given = false;
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         if key != "namespace" {
             return Err(Error::unknown_parameter("memory", key, query));
+        }
+        if std::mem::replace(&mut is_given, true) {
+            return Err(Error::invalid_argument(r#"URL parameter "namespace" is given twice"#));
         }
         let namespace = percent_decode_str(value).decode_utf8();
         let namespace =

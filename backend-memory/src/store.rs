@@ -34,7 +34,8 @@ use crate::wait_group::MemoryWaitGroup;
 /// cannot be cut off. The state of an unused name disappears by itself ([C25]).
 ///
 /// # What is not guaranteed
-/// Nothing survives the process. A leaked guard (`std::mem::forget`) holds until the process ends,
+/// Nothing survives the process, and nobody in another one is excluded: two processes with stores of
+/// one name both get the lock. Between processes use a server. A leaked guard (`std::mem::forget`) holds until the process ends,
 /// unless it has a lease that is not renewed or a `max_hold`.
 ///
 /// # Drop
