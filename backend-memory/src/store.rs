@@ -34,9 +34,10 @@ use crate::wait_group::MemoryWaitGroup;
 /// cannot be cut off. The state of an unused name disappears by itself ([C25]).
 ///
 /// # What is not guaranteed
-/// Nothing survives the process, and nobody in another one is excluded: two processes with stores of
-/// one name both get the lock. Between processes use a server. A leaked guard (`std::mem::forget`) holds until the process ends,
-/// unless it has a lease that is not renewed or a `max_hold`.
+/// Nothing survives the process, and nobody in another one is excluded: two processes with stores
+/// of one name both get the lock. Between processes use a server. A leaked guard
+/// (`std::mem::forget`) holds until the process ends, unless it has a lease that is not renewed or a
+/// `max_hold`.
 ///
 /// # Drop
 /// Objects and guards made by the store stay usable without it.

@@ -43,12 +43,12 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 ///
 /// # Keys
 /// Requests without a key share one limiter, and [`quota_by`](Self::quota_by) gets an empty key for
-/// them, as for the one limit of [`key::all`](crate::key::all). Check the key before this layer, in axum by adding the layer that checks it after this
-/// one: else each invented key has a burst of its own, and a record at the store. A limiter's name
-/// is the prefix, the key, and `:N`, where `N` is the length of the prefix in bytes, so that no key
-/// reaches the limiter of another layer: `api/a-key:4`. Keys over 128 bytes are replaced by their
-/// SHA-256, with `#N` behind it; requests without a key have `api/-4`, and all requests together
-/// `api/*4`.
+/// them, as for the one limit of [`key::all`](crate::key::all). Check the key before this layer, in
+/// axum by adding the layer that checks it after this one: else each invented key has a burst of
+/// its own, and a record at the store. A limiter's name is the prefix, the key, and `:N`, where `N`
+/// is the length of the prefix in bytes, so that no key reaches the limiter of another layer:
+/// `api/a-key:4`. Keys over 128 bytes are replaced by their SHA-256, with `#N` behind it; requests
+/// without a key have `api/-4`, and all requests together `api/*4`.
 ///
 /// # While the store is away
 /// The [`outage`](Self::outage) policy decides, within the store's time limit of a request, 2 s

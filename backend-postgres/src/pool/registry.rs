@@ -1,5 +1,6 @@
-//! The connections of all runtimes to one database: those of callers' requests, of the engine's, and
-//! of users' transactions. Where the server lets no more in, each uses what the others have (C28).
+//! The connections of all runtimes to one database: those of callers' requests, of the engine's,
+//! and of users' transactions. Where the server lets no more in, each uses what the others have
+//! (C28).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
