@@ -101,7 +101,7 @@ async fn c22_another_layout_is_refused_and_left_alone() {
     command(&fixture, &["SET", &key, "7"]).await;
     let error = fixture.builder().request_timeout(PATIENT).steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
-    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 5"), "{error}");
+    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 6"), "{error}");
     let mut raw = fixture.raw().await;
     let layout: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
     assert_eq!(layout, "7");
