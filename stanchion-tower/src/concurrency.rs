@@ -12,7 +12,7 @@ use stanchion_core::{Permit, Result, Semaphore, SemaphoreOptions, Store};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::permit_body::PermitBody;
+use crate::permit_body::{HeldPermit, PermitBody};
 use crate::refusal::{Failures, Protocol, Refused, take_ready};
 
 /// Default of the time that a request waits for a permit.
@@ -26,6 +26,9 @@ const MAXIMUM_WAIT: Duration = Duration::from_secs(5);
 /// [`max_waiters`](SemaphoreOptions::max_waiters), the client gets 503 with `Retry-After`, with
 /// gRPC the status `UNAVAILABLE`. While the store is away, requests are refused in the same way. An
 /// error that waiting does not mend, such as another limit at the store, is 500.
+///
+/// An upgraded connection, such as a WebSocket, has its permit until the handler has answered,
+/// unless the handler keeps [`HeldPermit`], an extension of the request.
 ///
 /// `Retry-After` is always 1 s: the time at which a permit will be free is not known. Where a
 /// [`RateLimitLayer`](crate::RateLimitLayer) is around this layer, a request that is refused here
@@ -133,15 +136,16 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let protocol = Protocol::of(&parts);
         let limit = self.limit.clone();
         let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
             let permit = match limit.permit().await {
-                Ok(permit) => permit,
+                Ok(permit) => HeldPermit::new(permit),
                 Err(reason) => return Ok(protocol.refusal(reason)),
             };
+            parts.extensions.insert(permit.clone());
             let response = inner.call(Request::from_parts(parts, body)).await?;
             Ok(response.map(|body| PermitBody::new(body, Some(permit))))
         })

@@ -4,6 +4,8 @@
 //! Any function `Fn(&Parts) -> Option<String>` is one. Requests without a key (`None`) share one
 //! limit, so that no client evades a limit by leaving its key out.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
 use http::HeaderName;
 use http::request::Parts;
 
@@ -91,4 +93,185 @@ pub fn extension<T: Clone + Send + Sync + 'static>(
 /// One limit for all requests.
 pub fn all() -> impl Fn(&Parts) -> Key + Clone {
     |_| Key::All
+}
+
+/// The address of the peer, which the server has put into the request's extensions: of IPv4 the
+/// whole address, of IPv6 the network of 64 bits, which one client has all of. Behind a proxy the
+/// peer is the proxy: see [`forwarded`].
+///
+/// # Examples
+/// ```
+/// use std::net::SocketAddr;
+///
+/// use axum::extract::ConnectInfo;
+/// use stanchion_tower::key;
+///
+/// // With `into_make_service_with_connect_info::<SocketAddr>()`:
+/// let peer = key::peer_ip(|info: &ConnectInfo<SocketAddr>| info.0.ip());
+/// # let (mut parts, ()) = http::Request::new(()).into_parts();
+/// # parts.extensions.insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 80))));
+/// # assert_eq!(peer(&parts).as_deref(), Some("127.0.0.1"));
+/// ```
+pub fn peer_ip<T: Clone + Send + Sync + 'static>(
+    address: impl Fn(&T) -> IpAddr + Clone,
+) -> impl Fn(&Parts) -> Option<String> + Clone {
+    extension(move |from: &T| network(address(from), 32, 64))
+}
+
+/// The address of the client as proxies in front of the service tell it in `X-Forwarded-For`, in
+/// the form of [`peer_ip`]. `trusted_hops` is the number of proxies that a request passes: each
+/// adds the address of its own peer at the end, so that the value at that place from the end is
+/// what a proxy of yours has seen, and everything before it is the client's own claim.
+///
+/// Requests without such a value have no key: where the field is missing, doubled or malformed, or
+/// has fewer values. A service that clients reach without the proxies trusts their claims: let it
+/// listen where only the proxies reach it, or use [`forwarded_through`].
+///
+/// # Panics
+/// If `trusted_hops` is 0.
+///
+/// # Examples
+/// ```
+/// let (parts, ()) = http::Request::builder()
+///     .header("x-forwarded-for", "10.9.9.9, 192.0.2.7")
+///     .body(())?
+///     .into_parts();
+/// assert_eq!(stanchion_tower::key::forwarded(1)(&parts).as_deref(), Some("192.0.2.7"));
+/// # Ok::<(), http::Error>(())
+/// ```
+pub fn forwarded(trusted_hops: usize) -> impl Fn(&Parts) -> Option<String> + Clone {
+    assert!(trusted_hops > 0, "without a proxy in front, the peer is the client: `key::peer_ip`");
+    move |parts| {
+        let address = *forwarded_for(parts)?.iter().rev().nth(trusted_hops - 1)?;
+        Some(network(address, 32, 64))
+    }
+}
+
+/// The address of the client as [`forwarded`] reads it, behind any number of proxies whose
+/// addresses are `trusted`: the last address of `X-Forwarded-For` and the peer that is not. A peer
+/// that is not trusted is the client, whatever it claims.
+///
+/// # Examples
+/// ```
+/// use std::net::{IpAddr, SocketAddr};
+///
+/// use axum::extract::ConnectInfo;
+/// use stanchion_tower::key;
+///
+/// let client = key::forwarded_through(
+///     |info: &ConnectInfo<SocketAddr>| info.0.ip(),
+///     |address| matches!(address, IpAddr::V4(address) if address.octets()[0] == 10),
+/// );
+/// # let request = http::Request::builder().header("x-forwarded-for", "192.0.2.7, 10.1.1.1");
+/// # let (mut parts, ()) = request.body(()).unwrap().into_parts();
+/// # parts.extensions.insert(ConnectInfo(SocketAddr::from(([10, 0, 0, 1], 80))));
+/// # assert_eq!(client(&parts).as_deref(), Some("192.0.2.7"));
+/// ```
+pub fn forwarded_through<T: Clone + Send + Sync + 'static>(
+    peer: impl Fn(&T) -> IpAddr + Clone,
+    trusted: impl Fn(IpAddr) -> bool + Clone,
+) -> impl Fn(&Parts) -> Option<String> + Clone {
+    move |parts| {
+        let peer = peer(parts.extensions.get::<T>()?).to_canonical();
+        let client = match trusted(peer) {
+            true => {
+                forwarded_for(parts)?.into_iter().rev().find(|address| !trusted(*address)).unwrap_or(peer)
+            }
+            false => peer,
+        };
+        Some(network(client, 32, 64))
+    }
+}
+
+/// Returns the network of an address, of that many bits: `192.0.2.7`, `192.0.2.0/24`,
+/// `2001:db8::/64`. An IPv4 address within IPv6 counts as one of IPv4.
+///
+/// # Examples
+/// ```
+/// use stanchion_tower::key::network;
+///
+/// assert_eq!(network("::ffff:192.0.2.7".parse()?, 24, 56), "192.0.2.0/24");
+/// assert_eq!(network("2001:db8:0:1ff::1".parse()?, 24, 56), "2001:db8:0:100::/56");
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[must_use]
+pub fn network(address: IpAddr, v4_bits: u8, v6_bits: u8) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) if v4_bits >= 32 => address.to_string(),
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(v4_bits)).unwrap_or(0);
+            format!("{}/{v4_bits}", Ipv4Addr::from_bits(address.to_bits() & mask))
+        }
+        IpAddr::V6(address) if v6_bits >= 128 => address.to_string(),
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(v6_bits)).unwrap_or(0);
+            format!("{}/{v6_bits}", Ipv6Addr::from_bits(address.to_bits() & mask))
+        }
+    }
+}
+
+/// Returns the addresses of `X-Forwarded-For`; `None` unless there is one such field, of addresses.
+fn forwarded_for(parts: &Parts) -> Option<Vec<IpAddr>> {
+    let mut fields = parts.headers.get_all("x-forwarded-for").iter();
+    let (Some(field), None) = (fields.next(), fields.next()) else { return None };
+    field.to_str().ok()?.split(',').map(|value| address(value.trim())).collect()
+}
+
+/// Reads an address, which some proxies write with the port.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let parsed = bare.unwrap_or(text).parse().ok();
+    parsed
+        .or_else(|| text.parse().ok().map(|address: SocketAddr| address.ip()))
+        .map(|ip: IpAddr| ip.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(fields: &[&str], peer: &str) -> Parts {
+        let mut request = http::Request::builder().extension(peer.parse::<IpAddr>().unwrap());
+        for field in fields {
+            request = request.header("x-forwarded-for", *field);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn a_client_moves_nobody_s_address_but_its_own_claims() {
+        let peer = "10.0.0.1";
+        let forwarded = |hops: usize, fields: &[&str]| forwarded(hops)(&parts(fields, peer));
+        assert_eq!(forwarded(1, &["9.9.9.9, 192.0.2.7"]).as_deref(), Some("192.0.2.7"));
+        assert_eq!(forwarded(2, &["9.9.9.9,192.0.2.7 , 10.0.0.2"]).as_deref(), Some("192.0.2.7"));
+        assert_eq!(forwarded(1, &["9.9.9.9, [2001:db8::1:2]:443"]).as_deref(), Some("2001:db8::/64"));
+        assert_eq!(forwarded(1, &["::ffff:192.0.2.7"]).as_deref(), Some("192.0.2.7"));
+        assert_eq!(forwarded(1, &["192.0.2.7:80"]).as_deref(), Some("192.0.2.7"));
+        for fields in [&[][..], &["192.0.2.7", "9.9.9.9"], &["unknown"], &["192.0.2.7,"], &[""]] {
+            assert_eq!(forwarded(1, fields), None, "{fields:?}");
+        }
+        assert_eq!(forwarded(3, &["192.0.2.7, 10.0.0.2"]), None);
+    }
+
+    #[test]
+    fn a_peer_that_is_not_trusted_is_the_client() {
+        let trusted = |address: IpAddr| address.to_string().starts_with("10.");
+        let client =
+            |fields: &[&str], peer| forwarded_through(|peer: &IpAddr| *peer, trusted)(&parts(fields, peer));
+        assert_eq!(
+            client(&["9.9.9.9, 192.0.2.7, 10.1.1.1"], "::ffff:10.0.0.1").as_deref(),
+            Some("192.0.2.7")
+        );
+        assert_eq!(client(&["9.9.9.9"], "192.0.2.8").as_deref(), Some("192.0.2.8"));
+        assert_eq!(client(&["10.1.1.1"], "10.0.0.1").as_deref(), Some("10.0.0.1"));
+        assert_eq!(client(&["9.9.9.9", "8.8.8.8"], "10.0.0.1"), None);
+    }
+
+    #[test]
+    fn a_network_has_as_many_bits_as_it_is_told() {
+        let of = |text: &str, v4, v6| network(text.parse().unwrap(), v4, v6);
+        assert_eq!([of("192.0.2.7", 32, 64), of("192.0.2.7", 0, 64)], ["192.0.2.7", "0.0.0.0/0"]);
+        assert_eq!(of("2001:db8::1", 32, 128), "2001:db8::1");
+        assert_eq!([of("2001:db8::1", 32, 0), of("2001:db8::1", 32, 32)], ["::/0", "2001:db8::/32"]);
+    }
 }

@@ -41,6 +41,6 @@ mod refusal;
 
 pub use concurrency::{ConcurrencyLimit, ConcurrencyLimitLayer};
 pub use layer_ext::LayerExt;
-pub use permit_body::PermitBody;
+pub use permit_body::{HeldPermit, PermitBody};
 pub use rate::{RateLimit, RateLimitLayer};
 pub use refusal::Refused;

@@ -1,11 +1,52 @@
 //! The body of a response that keeps a permit.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use stanchion_core::Permit;
+use stanchion_core::{FencingToken, Permit};
+
+/// The permit of a request: an extension of it. Where a connection is upgraded, to a WebSocket for
+/// instance, the answer ends with its head, and the permit with it, unless the handler keeps this
+/// for as long as it serves the connection. The permit is given back with the last clone.
+///
+/// # Examples
+/// ```
+/// use axum::Extension;
+/// use stanchion_tower::HeldPermit;
+///
+/// async fn export(Extension(permit): Extension<HeldPermit>) -> &'static str {
+///     tokio::spawn(async move {
+///         // … serves the upgraded connection, or goes on after the answer.
+///         drop(permit);
+///     });
+///     "begun"
+/// }
+/// # let _: axum::Router = axum::Router::new().route("/", axum::routing::get(export));
+/// ```
+#[derive(Clone, Debug)]
+pub struct HeldPermit(Arc<Permit>);
+
+impl HeldPermit {
+    pub(crate) fn new(permit: Permit) -> Self {
+        Self(Arc::new(permit))
+    }
+
+    /// Whether the permit is held: not, once its lease has ended or an operator has released it.
+    /// It answers without I/O.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.0.is_held()
+    }
+
+    /// Returns the token by which a resource can refuse older holders.
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        self.0.fencing_token()
+    }
+}
 
 pin_project! {
     /// A body that keeps a permit of a semaphore until its end, or until it is dropped: when the
@@ -14,12 +55,12 @@ pin_project! {
     pub struct PermitBody<B> {
         #[pin]
         body: B,
-        permit: Option<Permit>,
+        permit: Option<HeldPermit>,
     }
 }
 
 impl<B> PermitBody<B> {
-    pub(crate) fn new(body: B, permit: Option<Permit>) -> Self {
+    pub(crate) fn new(body: B, permit: Option<HeldPermit>) -> Self {
         Self { body, permit }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Frame;
@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, StreamBody};
 use stanchion_conformance::stopwatch::{EPSILON, Stopwatch};
 use stanchion_core::{SemaphoreOptions, Store};
 use stanchion_memory::MemoryStore;
-use stanchion_tower::ConcurrencyLimitLayer;
+use stanchion_tower::{ConcurrencyLimitLayer, HeldPermit};
 use tokio::time::sleep;
 
 use crate::common::{HttpClient, redis, serve};
@@ -72,6 +72,23 @@ async fn s1_two_instances_run_no_more_than_the_limit() {
     }
     assert_eq!(most.load(Ordering::SeqCst), 3);
     all_are_free(&redis("tower-concurrency").await, 3).await;
+}
+
+/// As the handler of an upgraded connection does, whose answer has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permit_that_a_handler_keeps_outlives_the_answer() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let limit = ConcurrencyLimitLayer::new(Arc::clone(&store), "exports", SemaphoreOptions::new(1)).unwrap();
+    let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
+    let upgrade = async move |Extension(permit): Extension<HeldPermit>| keep.send(permit).unwrap();
+    let app = Router::new().route("/", get(upgrade)).layer(limit.max_wait(Duration::ZERO));
+    let client = HttpClient::new(serve(app).await, false);
+    assert_eq!(client.get("/", "").await.status, StatusCode::OK);
+    let permit = kept.recv().await.unwrap();
+    assert!(permit.is_held());
+    assert_eq!(client.get("/", "").await.status, StatusCode::SERVICE_UNAVAILABLE);
+    drop(permit);
+    all_are_free(&store, 1).await;
 }
 
 /// A permit is held for the body's length; a client that goes away gives it back.
