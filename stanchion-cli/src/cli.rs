@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, inspect, limit, ls, man, ping, run, schema, serve, top, unlock, wait_group,
+    bench, check, completions, inspect, limit, ls, man, ping, resize, run, schema, serve, top, unlock,
+    wait_group,
 };
 use crate::supervisor::Supervise;
 use crate::url::Target;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Unlock(unlock::Unlock),
     WaitGroup(wait_group::WaitGroup),
     Limit(limit::Limit),
+    Resize(resize::Resize),
     Ping(ping::Ping),
     Check(check::Check),
     Bench(bench::Bench),
@@ -90,6 +92,11 @@ mod tests {
             "unlock x --kind semaphore",
             "limit x",
             "limit x --per 50",
+            "limit x --per 50/s --set --cost 2",
+            "limit x --reset --set",
+            "resize x",
+            "resize x 0",
+            "run x --on-mismatch adopt -- true",
             "limit x --per 50/s --cost -1",
             "wait-group x",
             "wait-group x done zz",
@@ -100,7 +107,16 @@ mod tests {
         ] {
             assert!(is_refused(wrong), "{wrong}");
         }
-        for right in ["run x -- true", "run x true --wait 1s", "limit x --per 50/s", "ping --url a"] {
+        for right in [
+            "run x -- true",
+            "run x true --wait 1s",
+            "run x --semaphore 2 --on-mismatch replace -- true",
+            "limit x --per 50/s",
+            "limit x --per 50/s --set",
+            "limit x --reset",
+            "resize x 3",
+            "ping --url a",
+        ] {
             assert!(!is_refused(right), "{right}");
         }
     }

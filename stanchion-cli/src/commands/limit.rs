@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use stanchion::spi::limiter::ExactQuota;
-use stanchion::{Decision, Error, Limiter, LimiterOptions};
+use stanchion::{Decision, Error, Limiter, LimiterOptions, OnMismatch, Quota};
 
 use super::shown::millis;
 use crate::exit::{Exit, Failure};
@@ -15,21 +15,28 @@ use crate::values::{self, Rate, rounded};
 
 /// Take tokens of a rate limiter; the exit code says whether they were there
 ///
-/// Exit code: 0 admitted, 1 refused (78 if the limiter is in use with another quota).
+/// Exit code: 0 admitted, 1 refused (78 if the limiter is in use with another quota: --set changes
+/// that for everybody).
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Limit {
     /// The name of the limiter
     #[arg(value_parser = values::name)]
     name: String,
     /// The rate, such as 50/s, 100/min or 10/500ms
-    #[arg(long, value_name = "N/TIME", value_parser = values::rate)]
-    per: Rate,
+    #[arg(long, value_name = "N/TIME", value_parser = values::rate, required_unless_present = "reset")]
+    per: Option<Rate>,
     /// How many tokens may be taken at once (that of one period if not given)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     burst: Option<u64>,
     /// How many tokens to take; 0 only asks
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["set", "reset"])]
     cost: u64,
+    /// Take nothing: make this rate that of the limiter, for everybody
+    #[arg(long, conflicts_with_all = ["reset", "wait"])]
+    set: bool,
+    /// Take nothing: fill the limiter, and forget its reservations
+    #[arg(long, conflicts_with_all = ["per", "burst", "wait"])]
+    reset: bool,
     /// Wait for the tokens, at most this long; refused at once if they are not there by then
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     wait: Option<Duration>,
@@ -39,11 +46,16 @@ pub(crate) struct Limit {
 }
 
 pub(crate) async fn limit(options: &Limit, target: &Target) -> Result<Exit, Failure> {
-    let quota = options.per.quota(options.burst);
+    let Some(per) = options.per else { return reset(options, target).await };
+    let quota = per.quota(options.burst);
     let (settings, exact) = (LimiterOptions::new(quota), quota.validate()?);
     exact.check_cost(options.cost)?;
     let store = target.open().await?;
     let limiter = store.limiter(&options.name, settings)?;
+    if options.set {
+        limiter.set_quota(quota).await?;
+        return changed(options, &format!("{:?} admits {exact}", options.name));
+    }
     if options.cost == 0 {
         compare(&*limiter, exact).await?;
     }
@@ -58,6 +70,23 @@ pub(crate) async fn limit(options: &Limit, target: &Target) -> Result<Exit, Fail
         line(if admitted { "admitted" } else { "refused" })?;
     }
     Ok(if admitted { Exit::DONE } else { Exit::NO })
+}
+
+async fn reset(options: &Limit, target: &Target) -> Result<Exit, Failure> {
+    let store = target.open().await?;
+    // Its own quota stays: a reset compares none.
+    let any = LimiterOptions::new(Quota::per_second(1)).on_mismatch(OnMismatch::Adopt);
+    store.limiter(&options.name, any)?.reset().await?;
+    changed(options, &format!("{:?} is full", options.name))
+}
+
+fn changed(options: &Limit, what: &str) -> Result<Exit, Failure> {
+    if options.json {
+        json(&json!({ "changed": true }))?
+    } else {
+        line(what)?
+    }
+    Ok(Exit::DONE)
 }
 
 /// Refuses a quota that is not the store's. The library compares when tokens are taken, and not

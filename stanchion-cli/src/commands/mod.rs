@@ -8,6 +8,7 @@ pub(crate) mod limit;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod ping;
+pub(crate) mod resize;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod serve;
@@ -31,6 +32,7 @@ pub(crate) async fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Unlock(options) => unlock::unlock(&options, target).await,
         Command::WaitGroup(options) => until_interrupted(wait_group::wait_group(&options, target)).await,
         Command::Limit(options) => until_interrupted(limit::limit(&options, target)).await,
+        Command::Resize(options) => resize::resize(&options, target).await,
         Command::Ping(options) => ping::ping(&options, target).await,
         Command::Check(options) => check::check(&options, target).await,
         Command::Bench(options) => until_interrupted(bench::bench(&options, target)).await,

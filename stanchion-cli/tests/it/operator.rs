@@ -13,6 +13,8 @@ on_each_store!(
     a_stuck_lock_is_found_and_freed,
     members_are_added_finished_and_waited_for,
     the_exit_code_says_whether_a_limiter_admits,
+    a_limiter_is_changed_for_everybody,
+    a_semaphore_is_resized,
     a_permit_is_freed_by_its_ticket,
     ping_and_check_say_yes,
     a_store_is_measured,
@@ -98,6 +100,39 @@ fn the_exit_code_says_whether_a_limiter_admits(fixture: &Fixture) {
     let fast = format!("{} fast", fixture.name);
     let wait = ["limit", &fast, "--per", "20/s", "--burst", "1", "--wait", "10s"];
     assert_eq!((fixture.code(&wait), fixture.code(&wait)), (0, 0));
+}
+
+fn a_limiter_is_changed_for_everybody(fixture: &Fixture) {
+    let take = ["limit", "NAME", "--per", "1/h"];
+    assert_eq!((fixture.code(&take), fixture.code(&take)), (0, 1));
+    assert_eq!(text(&fixture.output(&["limit", "NAME", "--reset"])), format!("{:?} is full\n", fixture.name));
+    assert_eq!((fixture.code(&take), fixture.code(&take)), (0, 1));
+    let set = fixture.output(&["limit", "NAME", "--per", "5/h", "--burst", "2", "--set"]);
+    assert_eq!(text(&set), format!("{:?} admits 5 per hour, burst 2\n", fixture.name));
+    assert_eq!(fixture.code(&take), 78, "it is another limit now");
+    assert_eq!(fixture.code(&["limit", "NAME", "--per", "5/h", "--burst", "2"]), 1, "its tokens stay");
+    assert_eq!(text(&fixture.output(&["limit", "NAME", "--reset", "--json"])), "{\"changed\":true}\n");
+    assert_eq!(fixture.code(&["limit", "NAME", "--per", "5/h", "--burst", "2", "--cost", "2"]), 0);
+}
+
+fn a_semaphore_is_resized(fixture: &Fixture) {
+    let mut running = fixture.start(&["--semaphore", "1"], &fixture.ledger.writes_on());
+    fixture.ledger.wait_for_word("alive");
+    let run = |options: &[&str]| {
+        fixture.code(&[&["run", "NAME", "--skip-if-held"], options, &["--", "true"]].concat())
+    };
+    assert_eq!(run(&["--semaphore", "2"]), 78);
+    assert_eq!(run(&["--semaphore", "2", "--on-mismatch", "adopt"]), 75, "the store has one");
+    assert_eq!(fixture.code(&["resize", "NAME", "2"]), 0);
+    assert_eq!((run(&["--semaphore", "2"]), run(&["--semaphore", "1"])), (0, 78));
+    assert_eq!(run(&["--semaphore", "3", "--on-mismatch", "replace"]), 0);
+    let inspect = ["inspect", "NAME", "--kind", "semaphore", "--json"];
+    let json: serde_json::Value = serde_json::from_str(&text(&fixture.output(&inspect))).unwrap();
+    assert_eq!(json["limit"], 3);
+    let ticket = json["holders"][0]["ticket"].as_str().unwrap();
+    let unlock = ["unlock", "NAME", "--kind", "semaphore", "--yes", "--ticket", ticket];
+    assert_eq!(fixture.code(&unlock), 0);
+    assert_eq!(running.code(), 125, "{}", running.errors());
 }
 
 fn a_permit_is_freed_by_its_ticket(fixture: &Fixture) {

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use stanchion::spi::clock;
-use stanchion::{ErrorKind, Guard, GuardKind, MutexMode, MutexOptions, SemaphoreOptions, Store};
+use stanchion::{ErrorKind, Guard, GuardKind, MutexMode, MutexOptions, OnMismatch, SemaphoreOptions, Store};
 
 use self::hold::Lock;
 use self::keep::Keeping;
@@ -43,6 +43,10 @@ pub(crate) struct Run {
     /// Let up to N commands of this name run at a time: a semaphore, not a mutex
     #[arg(long, value_name = "N", value_parser = values::permits)]
     semaphore: Option<u32>,
+    /// What counts where the semaphore has another number of permits: neither, so that nothing runs
+    /// (refuse), that of the store (adopt), or this one, from now on for everybody (replace)
+    #[arg(long, value_enum, value_name = "HOW", requires = "semaphore", default_value_t = Mismatch::Refuse)]
+    on_mismatch: Mismatch,
     /// Wait at most this long for the turn (0s: one attempt); without, as long as it takes
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     wait: Option<Duration>,
@@ -61,6 +65,23 @@ pub(crate) struct Run {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mismatch {
+    Refuse,
+    Adopt,
+    Replace,
+}
+
+impl From<Mismatch> for OnMismatch {
+    fn from(mismatch: Mismatch) -> Self {
+        match mismatch {
+            Mismatch::Refuse => Self::Refuse,
+            Mismatch::Adopt => Self::Adopt,
+            Mismatch::Replace => Self::Replace,
+        }
+    }
 }
 
 /// Runs the command. Must be polled on the main thread: the supervisor ends with the thread that
@@ -112,7 +133,8 @@ async fn under_lock(options: &Run, store: &dyn Store, signals: &mut Signals) -> 
             with_lock(options, &*mutex, signals).await
         }
         Some(permits) => {
-            let settings = SemaphoreOptions::new(permits).label(label).ttl(ttl);
+            let settings = SemaphoreOptions::new(permits).on_mismatch(options.on_mismatch.into());
+            let settings = settings.label(label).ttl(ttl);
             let semaphore = store.semaphore(&options.name, settings)?;
             with_lock(options, &*semaphore, signals).await
         }
