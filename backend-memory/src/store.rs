@@ -36,8 +36,8 @@ use crate::wait_group::MemoryWaitGroup;
 /// # What is not guaranteed
 /// Nothing survives the process, and nobody in another one is excluded: two processes with stores
 /// of one name both get the lock. Between processes use a server. A leaked guard
-/// (`std::mem::forget`) holds until the process ends, unless it has a lease that is not renewed or a
-/// `max_hold`.
+/// (`std::mem::forget`) holds until the process ends, unless it has a lease that is not renewed or
+/// a `max_hold`.
 ///
 /// # Drop
 /// Objects and guards made by the store stay usable without it.
