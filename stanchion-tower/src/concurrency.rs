@@ -142,7 +142,7 @@ where
         let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
             let permit = match limit.permit().await {
-                Ok(permit) => HeldPermit::new(permit),
+                Ok(permit) => HeldPermit::new(permit, parts.extensions.remove()),
                 Err(reason) => return Ok(protocol.refusal(reason)),
             };
             parts.extensions.insert(permit.clone());

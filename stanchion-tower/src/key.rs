@@ -44,7 +44,8 @@ impl From<String> for Key {
     }
 }
 
-/// The value of a header, such as an API key. A value that is no text counts as missing.
+/// The value of a header, such as an API key. A value that is no text counts as missing, and so do
+/// several: a client may have added one to that of a proxy.
 ///
 /// An unchecked value limits nobody: each new value is another client, with a burst of its own and
 /// a record at the store. Put the layer behind the layer that checks the value.
@@ -60,7 +61,11 @@ impl From<String> for Key {
 /// ```
 pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Clone {
     let name = HeaderName::from_static(name);
-    move |parts| parts.headers.get(&name)?.to_str().ok().map(str::to_owned)
+    move |parts| {
+        let mut values = parts.headers.get_all(&name).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return None };
+        value.to_str().ok().map(str::to_owned)
+    }
 }
 
 /// The path of the request.
@@ -120,12 +125,13 @@ pub fn peer_ip<T: Clone + Send + Sync + 'static>(
 
 /// The address of the client as proxies in front of the service tell it in `X-Forwarded-For`, in
 /// the form of [`peer_ip`]. `trusted_hops` is the number of proxies that a request passes: each
-/// adds the address of its own peer at the end, so that the value at that place from the end is
-/// what a proxy of yours has seen, and everything before it is the client's own claim.
+/// adds the address of its own peer at the end, or as another field behind, so that the value at
+/// that place from the end is what a proxy of yours has seen. Everything before it is the client's
+/// own claim, and is not looked at.
 ///
-/// Requests without such a value have no key: where the field is missing, doubled or malformed, or
-/// has fewer values. A service that clients reach without the proxies trusts their claims: let it
-/// listen where only the proxies reach it, or use [`forwarded_through`].
+/// Requests without an address at that place have no key. A service that clients reach without the
+/// proxies trusts their claims: let it listen where only the proxies reach it, or use
+/// [`forwarded_through`].
 ///
 /// # Panics
 /// If `trusted_hops` is 0.
@@ -142,14 +148,15 @@ pub fn peer_ip<T: Clone + Send + Sync + 'static>(
 pub fn forwarded(trusted_hops: usize) -> impl Fn(&Parts) -> Option<String> + Clone {
     assert!(trusted_hops > 0, "without a proxy in front, the peer is the client: `key::peer_ip`");
     move |parts| {
-        let address = *forwarded_for(parts)?.iter().rev().nth(trusted_hops - 1)?;
-        Some(network(address, 32, 64))
+        let value = forwarded_for(parts).nth(trusted_hops - 1)?;
+        Some(network(address(value)?, 32, 64))
     }
 }
 
 /// The address of the client as [`forwarded`] reads it, behind any number of proxies whose
 /// addresses are `trusted`: the last address of `X-Forwarded-For` and the peer that is not. A peer
-/// that is not trusted is the client, whatever it claims.
+/// that is not trusted is the client, whatever it claims. Where all are trusted, the first one is
+/// the client; a trusted proxy that tells no address leaves the request without a key.
 ///
 /// # Examples
 /// ```
@@ -172,13 +179,14 @@ pub fn forwarded_through<T: Clone + Send + Sync + 'static>(
     trusted: impl Fn(IpAddr) -> bool + Clone,
 ) -> impl Fn(&Parts) -> Option<String> + Clone {
     move |parts| {
-        let peer = peer(parts.extensions.get::<T>()?).to_canonical();
-        let client = match trusted(peer) {
-            true => {
-                forwarded_for(parts)?.into_iter().rev().find(|address| !trusted(*address)).unwrap_or(peer)
+        let mut client = peer(parts.extensions.get::<T>()?).to_canonical();
+        let mut values = forwarded_for(parts);
+        while trusted(client) {
+            match values.next() {
+                Some(value) => client = address(value)?,
+                None => break,
             }
-            false => peer,
-        };
+        }
         Some(network(client, 32, 64))
     }
 }
@@ -210,15 +218,16 @@ pub fn network(address: IpAddr, v4_bits: u8, v6_bits: u8) -> String {
     }
 }
 
-/// Returns the addresses of `X-Forwarded-For`; `None` unless there is one such field, of addresses.
-fn forwarded_for(parts: &Parts) -> Option<Vec<IpAddr>> {
-    let mut fields = parts.headers.get_all("x-forwarded-for").iter();
-    let (Some(field), None) = (fields.next(), fields.next()) else { return None };
-    field.to_str().ok()?.split(',').map(|value| address(value.trim())).collect()
+/// Returns the values of `X-Forwarded-For`, the last one first. Several fields are one list
+/// (RFC 9110, 5.3).
+fn forwarded_for(parts: &Parts) -> impl Iterator<Item = &[u8]> {
+    let fields = parts.headers.get_all("x-forwarded-for").iter().rev();
+    fields.flat_map(|field| field.as_bytes().rsplit(|byte| *byte == b','))
 }
 
 /// Reads an address, which some proxies write with the port.
-fn address(text: &str) -> Option<IpAddr> {
+fn address(value: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(value).ok()?.trim();
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let parsed = bare.unwrap_or(text).parse().ok();
     parsed
@@ -247,8 +256,14 @@ mod tests {
         assert_eq!(forwarded(1, &["9.9.9.9, [2001:db8::1:2]:443"]).as_deref(), Some("2001:db8::/64"));
         assert_eq!(forwarded(1, &["::ffff:192.0.2.7"]).as_deref(), Some("192.0.2.7"));
         assert_eq!(forwarded(1, &["192.0.2.7:80"]).as_deref(), Some("192.0.2.7"));
-        for fields in [&[][..], &["192.0.2.7", "9.9.9.9"], &["unknown"], &["192.0.2.7,"], &[""]] {
+        for fields in [&[][..], &["9.9.9.9, unknown"], &["192.0.2.7,"], &[""]] {
             assert_eq!(forwarded(1, fields), None, "{fields:?}");
+        }
+        // Whatever the client writes, it does not leave its own limit.
+        for claim in ["x", "9.9.9.9", ",", "é", "_hidden, 10.0.0.3", "192.0.2.7:x"] {
+            for fields in [&[&*format!("{claim}, 192.0.2.7")][..], &[claim, "192.0.2.7"]] {
+                assert_eq!(forwarded(1, fields).as_deref(), Some("192.0.2.7"), "{fields:?}");
+            }
         }
         assert_eq!(forwarded(3, &["192.0.2.7, 10.0.0.2"]), None);
     }
@@ -263,8 +278,20 @@ mod tests {
             Some("192.0.2.7")
         );
         assert_eq!(client(&["9.9.9.9"], "192.0.2.8").as_deref(), Some("192.0.2.8"));
-        assert_eq!(client(&["10.1.1.1"], "10.0.0.1").as_deref(), Some("10.0.0.1"));
-        assert_eq!(client(&["9.9.9.9", "8.8.8.8"], "10.0.0.1"), None);
+        assert_eq!(client(&["10.1.1.1"], "10.0.0.1").as_deref(), Some("10.1.1.1"), "all are trusted");
+        assert_eq!(client(&["9.9.9.9", "8.8.8.8"], "10.0.0.1").as_deref(), Some("8.8.8.8"));
+        assert_eq!(client(&["x, 8.8.8.8, 10.1.1.1"], "10.0.0.1").as_deref(), Some("8.8.8.8"));
+        assert_eq!(client(&["8.8.8.8, x"], "10.0.0.1"), None);
+    }
+
+    #[test]
+    fn several_values_of_a_header_are_none() {
+        let of = |values: &[&str]| {
+            let request = http::Request::builder();
+            let request = values.iter().fold(request, |request, value| request.header("x-user", *value));
+            header("x-user")(&request.body(()).unwrap().into_parts().0)
+        };
+        assert_eq!((of(&["a"]).as_deref(), of(&["a", "b"]), of(&[])), (Some("a"), None, None));
     }
 
     #[test]

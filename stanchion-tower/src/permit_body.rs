@@ -10,7 +10,8 @@ use stanchion_core::{FencingToken, Permit};
 
 /// The permit of a request: an extension of it. Where a connection is upgraded, to a WebSocket for
 /// instance, the answer ends with its head, and the permit with it, unless the handler keeps this
-/// for as long as it serves the connection. The permit is given back with the last clone.
+/// for as long as it serves the connection. The permit is given back with the last clone. Within
+/// several layers it is the permits of all of them.
 ///
 /// # Examples
 /// ```
@@ -27,24 +28,26 @@ use stanchion_core::{FencingToken, Permit};
 /// # let _: axum::Router = axum::Router::new().route("/", axum::routing::get(export));
 /// ```
 #[derive(Clone, Debug)]
-pub struct HeldPermit(Arc<Permit>);
+pub struct HeldPermit(Arc<(Permit, Option<HeldPermit>)>);
 
 impl HeldPermit {
-    pub(crate) fn new(permit: Permit) -> Self {
-        Self(Arc::new(permit))
+    /// `outer` is that of the layers around.
+    pub(crate) fn new(permit: Permit, outer: Option<Self>) -> Self {
+        Self(Arc::new((permit, outer)))
     }
 
-    /// Whether the permit is held: not, once its lease has ended or an operator has released it.
-    /// It answers without I/O.
+    /// Whether the permit, and those of the layers around, are held: not, once a lease has ended or
+    /// an operator has released one. It answers without I/O.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.0.is_held()
+        let (permit, outer) = &*self.0;
+        permit.is_held() && outer.as_ref().is_none_or(Self::is_held)
     }
 
-    /// Returns the token by which a resource can refuse older holders.
+    /// Returns the token by which a resource can refuse older holders: that of the innermost layer.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.0.fencing_token()
+        self.0.0.fencing_token()
     }
 }
 

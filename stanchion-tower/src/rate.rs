@@ -34,7 +34,8 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 /// A request costs one token of its key's limiter. It makes one request to the store, and none
 /// while a refusal of that client is known in this process. A refused request gets 429 with
 /// `Retry-After`, in whole seconds, rounded up; a gRPC request gets the status
-/// `RESOURCE_EXHAUSTED`. A request that costs more than the burst is refused without `Retry-After`.
+/// `RESOURCE_EXHAUSTED` (put the layer around one that translates gRPC-Web: within, such a call is
+/// not told from others). A request that costs more than the burst is refused without `Retry-After`.
 /// An answer after a decision of the limiter has, unless a layer inside has set them, the fields
 /// `RateLimit-Policy` and `RateLimit` of
 /// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/):
@@ -82,6 +83,8 @@ pub struct RateLimitLayer {
 
 #[derive(Clone)]
 struct Rules {
+    /// Keeps other layers from the limiters. Dropped before the store.
+    _claim: Arc<Claim>,
     store: Arc<dyn Store>,
     prefix: Arc<str>,
     key: KeyOf,
@@ -91,20 +94,18 @@ struct Rules {
     legacy_headers: bool,
     handles: Arc<Handles>,
     failures: Arc<Failures>,
-    /// Keeps other layers from the limiters.
-    _claim: Arc<Claim>,
 }
 
 impl RateLimitLayer {
     /// Makes a layer that gives each client, by its [key](crate::key), this quota. `prefix` begins
-    /// the names of its limiters: layers with the same prefix and key share their limits, also in
-    /// several instances of the service. Each other layer needs a prefix of its own.
+    /// the names of its limiters: the instances of a service that have the same one share their
+    /// limits. Within a process each layer has a prefix of its own; where several routes share
+    /// their limits, they have clones of one layer.
     ///
     /// # Errors
     /// - `InvalidArgument` for a quota that is not exact ([L11](stanchion_core::contract#l11)), or
     ///   a prefix with NUL or of more than 380 bytes.
-    /// - `ConfigMismatch` while a layer of this process over the same store object has the same
-    ///   prefix and another quota.
+    /// - `ConfigMismatch` while another layer over the same store object has the same prefix.
     pub fn new<K: Into<Key>>(
         store: Arc<dyn Store>,
         prefix: impl Into<Arc<str>>,
@@ -120,8 +121,9 @@ impl RateLimitLayer {
             );
             return Err(Error::invalid_argument(detail));
         }
-        let claim = claim(&store, &prefix, quota)?;
+        let claim = claim(&store, &prefix)?;
         let rules = Rules {
+            _claim: claim,
             store,
             prefix,
             key: Arc::new(move |parts| key(parts).into()),
@@ -131,7 +133,6 @@ impl RateLimitLayer {
             legacy_headers: false,
             handles: Arc::default(),
             failures: Arc::default(),
-            _claim: claim,
         };
         Ok(Self { rules: Arc::new(rules) })
     }

@@ -81,11 +81,14 @@ async fn a_permit_that_a_handler_keeps_outlives_the_answer() {
     let limit = ConcurrencyLimitLayer::new(Arc::clone(&store), "exports", SemaphoreOptions::new(1)).unwrap();
     let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
     let upgrade = async move |Extension(permit): Extension<HeldPermit>| keep.send(permit).unwrap();
-    let app = Router::new().route("/", get(upgrade)).layer(limit.max_wait(Duration::ZERO));
+    let outer = ConcurrencyLimitLayer::new(Arc::clone(&store), "all", SemaphoreOptions::new(2)).unwrap();
+    let app = Router::new().route("/", get(upgrade)).layer(limit.max_wait(Duration::ZERO)).layer(outer);
     let client = HttpClient::new(serve(app).await, false);
     assert_eq!(client.get("/", "").await.status, StatusCode::OK);
     let permit = kept.recv().await.unwrap();
     assert!(permit.is_held());
+    let all = store.semaphore("all", SemaphoreOptions::new(2)).unwrap();
+    assert_eq!(all.available().await.unwrap(), 1, "the permit of the outer layer is kept, too");
     assert_eq!(client.get("/", "").await.status, StatusCode::SERVICE_UNAVAILABLE);
     drop(permit);
     all_are_free(&store, 1).await;
