@@ -1,29 +1,36 @@
 //! Limits shared across processes: a token of the rate and a permit of the cluster's cap, which a
 //! job needs to begin.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use stanchion_core::{ErrorKind, Limiter, Permit, Result, Semaphore, clock};
+use stanchion_core::clock::{self, Instant};
+use stanchion_core::{Error, ErrorKind, Limiter, Permit, Result, Semaphore};
 
 /// Minimum pause after an error of the store; each further error doubles it.
 const MINIMUM_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum pause between attempts.
 const MAXIMUM_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
+/// Minimum time between two warnings of errors that waiting cannot mend: there is one for each job.
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 pub(crate) struct ClusterLimits {
     cap: Option<Arc<dyn Semaphore>>,
     rate: Option<Arc<dyn Limiter>>,
+    /// When an error that waiting cannot mend was logged last.
+    warned: Mutex<Option<Instant>>,
 }
 
 impl ClusterLimits {
     pub(crate) fn new(cap: Option<Arc<dyn Semaphore>>, rate: Option<Arc<dyn Limiter>>) -> Option<Self> {
-        (cap.is_some() || rate.is_some()).then_some(Self { cap, rate })
+        (cap.is_some() || rate.is_some()).then(|| Self { cap, rate, warned: Mutex::default() })
     }
 
     /// Waits until one job may begin; retries after an error of the store that may pass. Calls
-    /// `count_error` for each error. `pool` is the name of the pool.
+    /// `count_error` for each error. `pool` is the name of the pool. `is_paid`: a rate token is
+    /// there already; it stays where the cap has an error.
     ///
     /// The rate token comes before the permit, so that no permit is held while other processes
     /// could use it. A token is taken once, whatever the permit costs; a call that is dropped while
@@ -34,14 +41,39 @@ impl ClusterLimits {
     pub(crate) async fn acquire(
         &self,
         pool: &str,
+        is_paid: &mut bool,
         count_error: impl Fn() + Send + Sync,
     ) -> Result<Option<Permit>> {
-        if let Some(rate) = &self.rate {
+        let granted = self.granted(pool, is_paid, count_error).await;
+        match &granted {
+            Ok(_) => *is_paid = false,
+            Err(error) => self.warn(pool, error),
+        }
+        granted
+    }
+
+    async fn granted(
+        &self,
+        pool: &str,
+        is_paid: &mut bool,
+        count_error: impl Fn() + Send + Sync,
+    ) -> Result<Option<Permit>> {
+        if let (Some(rate), false) = (&self.rate, *is_paid) {
             until_granted(pool, &count_error, || rate.wait()).await?;
+            *is_paid = true;
         }
         match &self.cap {
             Some(cap) => until_granted(pool, &count_error, || cap.acquire()).await.map(Some),
             None => Ok(None),
+        }
+    }
+
+    fn warn(&self, pool: &str, error: &Error) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|at| at.elapsed() >= BETWEEN_WARNINGS) {
+            *warned = Some(clock::now());
+            drop(warned);
+            tracing::warn!(%pool, %error, "the store refuses a permit or a rate token for good; jobs end with it");
         }
     }
 }

@@ -34,12 +34,14 @@ struct Worker {
     stop: Arc<StopFlag>,
     waker: Option<Waker>,
     current: Option<Queued>,
+    /// A token of the rate is there for the next job.
+    is_paid: bool,
     left: bool,
 }
 
 impl Worker {
     fn new(shared: Arc<Shared>, number: usize, stop: Arc<StopFlag>) -> Self {
-        Self { shared, number, stop, waker: None, current: None, left: false }
+        Self { shared, number, stop, waker: None, current: None, is_paid: false, left: false }
     }
 
     async fn work(mut self) {
@@ -73,6 +75,7 @@ impl Worker {
                     Err(error) => {
                         self.current = Some(job);
                         self.finish(Some(Err(JobError::Refused(error))), |_, _| ());
+                        coop::consume_budget().await;
                     }
                 },
                 // The job was cancelled meanwhile; the permit is given back.
@@ -86,15 +89,21 @@ impl Worker {
     async fn acquire(&mut self, limits: &ClusterLimits) -> Option<stanchion_core::Result<Option<Permit>>> {
         let shared = Arc::clone(&self.shared);
         let count_error = || shared.with(|kernel, _| kernel.counts.store_errors += 1);
-        let mut acquiring = pin!(limits.acquire(&shared.name, count_error));
-        poll_fn(|cx| {
-            self.register(cx.waker());
-            if !shared.with(|kernel, wakes| kernel.keeps_seeking(self.number, wakes)) {
-                return Poll::Ready(None);
-            }
-            acquiring.as_mut().poll(cx).map(Some)
-        })
-        .await
+        let mut is_paid = self.is_paid;
+        let acquired = {
+            let mut acquiring = pin!(limits.acquire(&shared.name, &mut is_paid, count_error));
+            poll_fn(|cx| {
+                self.register(cx.waker());
+                if !shared.with(|kernel, wakes| kernel.keeps_seeking(self.number, wakes)) {
+                    return Poll::Ready(None);
+                }
+                acquiring.as_mut().poll(cx).map(Some)
+            })
+            .await
+        };
+        // What was paid when no job waited any more is lost, as the docs say.
+        self.is_paid = is_paid && acquired.is_some();
+        acquired
     }
 
     fn poll_take(&mut self, cx: &mut Context<'_>, ended: Option<Ended>) -> Poll<Option<(u64, Queued)>> {
