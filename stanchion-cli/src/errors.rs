@@ -10,11 +10,11 @@ const MIGRATE: &str = "connect with migrate=on";
 const WORDS: [(&str, &str); 7] = [
     (
         "; `on_mismatch` says which one is used, `set_quota` changes it for everybody",
-        "; --per and --burst are to be those of the store",
+        "; --per and --burst are to be those of the store, or `stanchion limit --set` changes those",
     ),
     (
         "; `on_mismatch` says which one is used, `resize` changes it for everybody",
-        "; --semaphore is to be that of the store",
+        "; --semaphore is to be that of the store, --on-mismatch says which one counts, and `stanchion resize` changes it",
     ),
     ("; `on_mismatch` says which one is used: `Adopt` the store's, `Replace` this one for everybody", ""),
     ("the SQL of `stanchion::postgres::schema_sql()`", "the SQL that `stanchion schema` prints"),
@@ -57,11 +57,11 @@ mod tests {
         assert_eq!(
             shown(Error::mismatch("quota", 1, 2)),
             "configuration mismatch of \"a\" on redis: the quota given is 1, the store's is 2; --per and --burst are to \
-             be those of the store"
+             be those of the store, or `stanchion limit --set` changes those"
         );
         for kind in [Kind::Semaphore, Kind::WaitGroup] {
             let text = shown(Error::limit_mismatch(kind, Some(1), None));
-            assert!(text.contains("given is 1, the store's is none") && !text.contains('`'), "{text}");
+            assert!(text.contains("given is 1, the store's is none") && !text.contains("`resize`"), "{text}");
         }
     }
 

@@ -11,8 +11,9 @@ use crate::values;
 /// Change the number of permits of a semaphore, for everybody
 ///
 /// A higher number lets waiters in. A lower one takes no permit away: nobody is let in until fewer
-/// are held. Programs that name another number are refused with 78 (in the library with
-/// `ConfigMismatch`), unless they say `--on-mismatch adopt`.
+/// are held. The number stays until the name was idle for an hour. Until then, programs that name
+/// another number are refused with 78 (in the library with `ConfigMismatch`), unless they say by
+/// --on-mismatch which one counts.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Resize {
     /// The name of the semaphore
