@@ -33,10 +33,10 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 ///
 /// A request costs one token of its key's limiter. It makes one request to the store, and none
 /// while a refusal of that client is known in this process. A refused request gets 429 with
-/// `Retry-After`, in whole seconds, rounded up; a gRPC request gets the status
-/// `RESOURCE_EXHAUSTED` (put the layer around one that translates gRPC-Web: within, such a call is
-/// not told from others). A request that costs more than the burst is refused without `Retry-After`.
-/// An answer after a decision of the limiter has, unless a layer inside has set them, the fields
+/// `Retry-After`, in whole seconds, rounded up; a gRPC request gets the status `RESOURCE_EXHAUSTED`
+/// (put the layer around one that translates gRPC-Web: within, such a call is not told from
+/// others). A request that costs more than the burst is refused without `Retry-After`. An answer
+/// after a decision of the limiter has, unless a layer inside has set them, the fields
 /// `RateLimit-Policy` and `RateLimit` of
 /// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/):
 /// the quota and the window, the rest of the burst, and the number of seconds until the burst is

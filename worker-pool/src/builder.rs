@@ -57,8 +57,9 @@ impl PoolBuilder {
     /// While the store fails, jobs wait in the queue. The pool asks again after a pause of 50 ms to
     /// 5 s, without end. Each error is counted
     /// ([`PoolStats::store_errors`](crate::PoolStats::store_errors)) and is a `tracing` event.
-    /// [`shutdown`](WorkerPool::shutdown) ends the wait. An error that waiting cannot mend, of which
-    /// there is an event every 10 s at most, ends the job instead ([`JobError::Refused`](crate::JobError::Refused)): `Closed`, `Unauthorized`,
+    /// [`shutdown`](WorkerPool::shutdown) ends the wait. An error that waiting cannot mend, of
+    /// which there is an event every 10 s at most, ends the job instead
+    /// ([`JobError::Refused`](crate::JobError::Refused)): `Closed`, `Unauthorized`,
     /// `InvalidArgument`, `ConfigMismatch`, `UnsafeStore`, `Unsupported` or `StateLost`.
     pub fn cluster_cap(mut self, cap: Arc<dyn Semaphore>) -> Self {
         self.cap = Some(cap);
@@ -77,8 +78,8 @@ impl PoolBuilder {
     /// A cost is spent once it is admitted. It is lost if no job begins on it, because meanwhile
     /// the pool was paused, resized or ended, or its last queued job was cancelled. Then fewer jobs
     /// begin than the rate allows. An error of the store while the worker waits for a permit costs
-    /// nothing more; one that ends the job leaves the cost to the worker's next job. A worker that stops waiting before the limiter admits it cancels its
-    /// reservation.
+    /// nothing more; one that ends the job leaves the cost to the worker's next job. A worker that
+    /// stops waiting before the limiter admits it cancels its reservation.
     pub fn rate(mut self, rate: Arc<dyn Limiter>) -> Self {
         self.rate = Some(rate);
         self

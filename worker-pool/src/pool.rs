@@ -25,8 +25,8 @@ pub type Submitted<T, J> = Result<JobHandle<T>, SubmitError<J>>;
 ///   caller's memory.
 /// - Room is given first come, first served, and jobs begin in the order in which they were queued.
 /// - Every queued job ends in exactly one way: done, panicked, cancelled, stopped because its
-///   permit was lost, refused by the store, never run, or aborted. Its handle returns which, and the
-///   [counters](Self::stats) add up.
+///   permit was lost, refused by the store, never run, or aborted. Its handle returns which, and
+///   the [counters](Self::stats) add up.
 /// - With a [cap](PoolBuilder::cluster_cap), a job begins only with a permit, which it holds to its
 ///   end. With a [rate](PoolBuilder::rate), a job begins only when the limiter has admitted it.
 ///   Both are shared with every pool that names the same object of the same store, in every

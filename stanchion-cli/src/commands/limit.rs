@@ -31,7 +31,8 @@ pub(crate) struct Limit {
     /// How many tokens to take; 0 only asks
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["set", "reset"])]
     cost: u64,
-    /// Take nothing: make this rate that of the limiter, for everybody, until it was idle for an hour
+    /// Take nothing: make this rate that of the limiter, for everybody, until it was idle for an
+    /// hour
     #[arg(long, conflicts_with_all = ["reset", "wait"])]
     set: bool,
     /// Take nothing: fill the limiter, and forget its reservations
