@@ -3,6 +3,7 @@
 mod silence;
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,7 +24,13 @@ use self::silence::{Silence, UnderWay};
 /// runtime runs.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    inner: MultiplexedConnection,
+    pub(crate) inner: MultiplexedConnection,
+    pub(crate) state: ConnectionState,
+}
+
+/// What is known of a connection.
+#[derive(Clone)]
+pub(crate) struct ConnectionState {
     /// Owned by the driver, so that it shows whether the driver still runs.
     silence: Weak<Silence>,
     /// With the older protocol nothing shows the end of a driver: it counts as running until a
@@ -70,7 +77,8 @@ impl Connection {
             None
         };
         let inner = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Self { inner, silence, unobserved, is_given_up: Arc::default(), is_dead: Arc::default() })
+        let (is_given_up, is_dead) = (Arc::default(), Arc::default());
+        Ok(Self { inner, state: ConnectionState { silence, unobserved, is_given_up, is_dead } })
     }
 
     /// Sends commands together and reads their answers. The inner errors are answers of the server.
@@ -92,21 +100,6 @@ impl Connection {
         self.exchange(std::slice::from_ref(command)).await?.pop().unwrap_or(Ok(Value::Nil))
     }
 
-    /// Whether the driver still runs.
-    pub(crate) fn is_running(&self) -> bool {
-        self.silence.strong_count() > 0 && self.unobserved.as_ref().is_none_or(|(_, mark)| mark.is_there())
-    }
-
-    /// Whether the other is a clone of this.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.silence.ptr_eq(&other.silence)
-    }
-
-    /// Whether it was idle for so long that it may be gone.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.silence.upgrade().is_none_or(|silence| silence.is_idle())
-    }
-
     /// Asks an idle connection whether it still leads to the server. Returns false if it broke or
     /// was given up.
     pub(crate) async fn is_alive(&mut self) -> bool {
@@ -121,6 +114,31 @@ impl Connection {
             self.note_answer();
         }
         is_answered
+    }
+}
+
+impl Deref for Connection {
+    type Target = ConnectionState;
+
+    fn deref(&self) -> &ConnectionState {
+        &self.state
+    }
+}
+
+impl ConnectionState {
+    /// Whether the driver still runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.silence.strong_count() > 0 && self.unobserved.as_ref().is_none_or(|(_, mark)| mark.is_there())
+    }
+
+    /// Whether the other is that of a clone.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.silence.ptr_eq(&other.silence)
+    }
+
+    /// Whether it was idle for so long that it may be gone.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.silence.upgrade().is_none_or(|silence| silence.is_idle())
     }
 
     /// Returns whether the server is to be asked now, over another connection, whether this one
@@ -140,7 +158,7 @@ impl Connection {
     }
 
     /// Notes that it leads nowhere, although the server answers.
-    pub(crate) fn is_found_dead(&self) {
+    pub(crate) fn note_dead(&self) {
         self.is_dead.store(true, Ordering::Relaxed);
         self.give_up();
     }

@@ -16,7 +16,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 
 use self::connections::{Connections, OpenConnections, Sort};
 use crate::command::{Answered, Command};
-use crate::connection::Connection;
+use crate::connection::{Connection, exchange};
 use crate::connector::Connect;
 use crate::durability::Acknowledged;
 use crate::error;
@@ -221,9 +221,9 @@ impl Pool {
                 let mut connection = connected?;
                 let (sent, _under_way) = (real(), connection.begin(end, command.is_slow()));
                 let exchanged = {
-                    let asked = connection.clone();
-                    let exchange = connection.exchange(&parts);
-                    Stay::new(pin!(connections.answer(connector, &asked, end, exchange))).await
+                    let Connection { inner, state } = &mut connection;
+                    let answer = connections.answer(connector, state, end, exchange(inner, &parts));
+                    Stay::new(pin!(answer)).await
                 };
                 match exchanged.ok_or_else(|| self.locate(moved(ErrorKind::Unknown)))? {
                     Some(Ok(answers)) => {

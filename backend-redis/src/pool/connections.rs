@@ -9,7 +9,7 @@ use stanchion_core::connect::{Attempts, LATE_ANSWER, current_runtime};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, ConnectionState};
 use crate::connector::Connect;
 
 /// How long an answer takes to reach a caller, at most, and how often callers look whether their
@@ -84,7 +84,7 @@ impl OpenConnections {
         &self,
         connector: &dyn Connect,
         of: (Sort, Id),
-        dead: &Connection,
+        dead: &ConnectionState,
     ) -> Result<Connection> {
         let asked = real();
         let mut connection = connector.connect().await?;
@@ -102,7 +102,7 @@ impl OpenConnections {
             let alive = Error::new(ErrorKind::Unavailable, "the connection may live");
             return Err(connector.locate(alive));
         }
-        dead.is_found_dead();
+        dead.note_dead();
         all.retain(|(_, open)| !open.is_same(dead) && open.is_running());
         // Another one may be in its place.
         if let Some((_, other)) = all.iter().find(|(made_for, _)| *made_for == of) {
@@ -155,7 +155,7 @@ impl Connections {
     pub(super) async fn answer<T>(
         &self,
         connector: &Arc<dyn Connect>,
-        connection: &Connection,
+        connection: &ConnectionState,
         end: Instant,
         answer: impl Future<Output = T>,
     ) -> Option<T> {
@@ -173,7 +173,7 @@ impl Connections {
     async fn late_answer<T>(
         &self,
         connector: &Arc<dyn Connect>,
-        connection: &Connection,
+        connection: &ConnectionState,
         end: Instant,
         answer: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
@@ -188,7 +188,7 @@ impl Connections {
     /// Resolves once a connection without answers is known to be dead, and another one is in its
     /// place. The server is asked over a new connection: if it answers that one and still not this
     /// one, where it answers in turn, this one leads nowhere (C28).
-    async fn dead(&self, connector: &Arc<dyn Connect>, connection: &Connection) {
+    async fn dead(&self, connector: &Arc<dyn Connect>, connection: &ConnectionState) {
         while !connection.is_dead() {
             // Also while another caller asks.
             if !connection.is_question_due() {

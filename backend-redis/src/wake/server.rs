@@ -149,7 +149,7 @@ impl ServerWake {
             *connection = None;
             return Err(self.connector.unanswered());
         }
-        let mut open = match connection.take().filter(Connection::is_running) {
+        let mut open = match connection.take().filter(|open| open.is_running()) {
             Some(open) => open,
             None => self.connector.connect().await?,
         };
