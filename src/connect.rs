@@ -56,6 +56,7 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Store>> {
 #[cfg(feature = "memory")]
 fn memory(rest: &str) -> Result<Arc<dyn Store>> {
     use percent_encoding::percent_decode_str;
+    use stanchion_core::connect::{UrlParameters, UrlParts};
     use stanchion_memory::MemoryStore;
 
     if rest.contains('#') {
@@ -65,22 +66,23 @@ fn memory(rest: &str) -> Result<Arc<dyn Store>> {
     if name.starts_with("//") {
         return Err(Error::invalid_argument("a memory URL has no host: write `memory:` or `memory:NAME`"));
     }
-    let mut store = if name.is_empty() { MemoryStore::new() } else { MemoryStore::named(name) };
-    let mut is_given = false;
-    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        if key != "namespace" {
-            return Err(Error::unknown_parameter("memory", key, query));
-        }
-        if std::mem::replace(&mut is_given, true) {
-            return Err(Error::invalid_argument(r#"URL parameter "namespace" is given twice"#));
-        }
-        let namespace = percent_decode_str(value).decode_utf8();
-        let namespace =
-            namespace.map_err(|_| Error::invalid_argument("the namespace of the URL is not UTF-8"))?;
-        store = store.namespace(&namespace)?;
-    }
-    Ok(Arc::new(store))
+    let decoded = |pair: &str| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = percent_decode_str(value).decode_utf8();
+        let value = value.map_err(|_| Error::invalid_argument("the namespace of the URL is not UTF-8"))?;
+        Ok((key.to_owned(), value.into_owned()))
+    };
+    let pairs: Result<Vec<(String, String)>> =
+        query.split('&').filter(|pair| !pair.is_empty()).map(decoded).collect();
+    let url = format!("memory:///?{query}");
+    let mut parameters = UrlParameters::new(&UrlParts::read(&url, "memory", &["memory"])?, pairs?);
+    let namespace = parameters.text("namespace")?;
+    parameters.end()?;
+    let store = if name.is_empty() { MemoryStore::new() } else { MemoryStore::named(name) };
+    Ok(Arc::new(match namespace {
+        Some(namespace) => store.namespace(&namespace)?,
+        None => store,
+    }))
 }
 
 #[cfg(not(feature = "memory"))]

@@ -15,7 +15,7 @@ use tokio::runtime::Id;
 
 use crate::check;
 use crate::config::{Checked, PostgresBuilder};
-use crate::connector::Connector;
+use crate::connector::{Connector, NumberedConnection};
 use crate::error::{self, PROTOCOL};
 use crate::migrate;
 use crate::opened::{CheckedServer, Opened, View};
@@ -108,7 +108,7 @@ impl PostgresBuilder {
         let route = server.connector.settings.route;
         check::mode(self.mutex, route)?;
         let settings = &server.connector.settings;
-        migrate::prepare(&mut server.connection, &checked.schema, settings, &self.rules).await?;
+        migrate::prepare(&mut server.connection.connection, &checked.schema, settings, &self.rules).await?;
         let opened = Opened::new(&self, checked, server, engine);
         let view = opened.namespace(&self.options.namespace).await?;
         opened.check_sessions(&view).await?;
@@ -198,7 +198,8 @@ async fn check_server(
     }
     let survives_restart = facts.fsync == "on";
     let pid = check::pid(&mut connection).await?;
-    Ok(CheckedServer { connector: connector.with(settings), survives_restart, connection, pid })
+    let connection = NumberedConnection { connection, pid };
+    Ok(CheckedServer { connector: connector.with(settings), survives_restart, connection })
 }
 
 /// Connects. A server without room is asked once more: processes that start together are many for a

@@ -13,7 +13,7 @@ use tokio::runtime::Id;
 
 use crate::check::{self, Expected};
 use crate::config::{Checked, PostgresBuilder};
-use crate::connector::{ConnectionCheck, Connector, Origin};
+use crate::connector::{ConnectionCheck, Connector, NumberedConnection, Origin};
 use crate::context::{Context, Retention};
 use crate::error;
 use crate::pool::{Pool, Sort};
@@ -35,9 +35,7 @@ pub(crate) struct CheckedServer {
     /// Whether the server keeps its data through a crash.
     pub(crate) survives_restart: bool,
     /// An idle connection that was made with these settings.
-    pub(crate) connection: PgConnection,
-    /// The process id of its session.
-    pub(crate) pid: i32,
+    pub(crate) connection: NumberedConnection,
 }
 
 /// What the namespaces of a store share. The server was checked and is connected.
@@ -76,7 +74,7 @@ impl Opened {
         server: CheckedServer,
         engine: Option<Id>,
     ) -> Self {
-        let CheckedServer { connector, survives_restart, connection, pid } = server;
+        let CheckedServer { connector, survives_restart, connection } = server;
         // A record holds both kinds of state, so it stays for the longer of the two times.
         let Retention { tokens, state } = builder.retention;
         let retention = Retention { tokens: tokens.max(state), state };
@@ -86,7 +84,7 @@ impl Opened {
         capabilities.wake_ups = is_direct;
         capabilities.detach = builder.mutex == MutexMode::Lease;
         capabilities.survives_restart = Some(builder.mutex == MutexMode::Lease && survives_restart);
-        let callers = callers(builder, (&connector, engine), &schema, (connection, pid));
+        let callers = callers(builder, (&connector, engine), &schema, connection);
         let own = pool(&connector, ENGINE_CONNECTIONS, &schema).beside(&callers, Sort::Engine);
         Self {
             retention,
@@ -220,7 +218,7 @@ fn callers(
     builder: &PostgresBuilder,
     (connector, engine): (&Connector, Option<Id>),
     schema: &Schema,
-    connection: (PgConnection, i32),
+    connection: NumberedConnection,
 ) -> Arc<Pool> {
     let pool = pool(connector, builder.connections, schema).shared_on(engine);
     let pool = match &connector.origin {

@@ -3,11 +3,10 @@
 use std::mem;
 use std::time::Duration;
 
-use sqlx::PgConnection;
-
 use super::Pool;
 use super::registry::CountedConnection;
 use super::runtime_connections::OpenConnection;
+use crate::connector::NumberedConnection;
 
 impl Pool {
     /// Returns the number of open connections; one in use is open, or is being made.
@@ -21,15 +20,11 @@ impl Pool {
         self.registry.runtimes().iter().for_each(|(_, local)| local.close_idle(time));
     }
 
-    /// Takes over an idle connection that this runtime made, and the process id of its session.
-    pub(crate) fn take_over(&self, (connection, pid): (PgConnection, i32)) {
+    /// Takes over an idle connection that this runtime made.
+    pub(crate) fn take_over(&self, connection: NumberedConnection) {
         if let (None, Ok(local)) = (self.user_pool(), self.local()) {
-            let alive = self.registry.counter();
-            local.put_back(OpenConnection::Own(CountedConnection::new(
-                connection,
-                self.begin.is_none().then_some(pid),
-                &alive,
-            )));
+            let counted = CountedConnection::new(connection, self.begin.is_none(), &self.registry.counter());
+            local.put_back(OpenConnection::Own(counted));
         }
     }
 

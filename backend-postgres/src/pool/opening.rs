@@ -7,7 +7,6 @@ use super::Pool;
 use super::registry::CountedConnection;
 use super::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
 use super::under_way::UnderWay;
-use crate::connector::NumberedConnection;
 use crate::error;
 use crate::session_settings::RETRY_PAUSE;
 use crate::user_connection::UserConnection;
@@ -68,11 +67,8 @@ impl Pool {
             let is_direct = self.begin.is_none();
             // Boxed: the future of a login is large.
             Box::pin(async move {
-                let made = connector.attempt::<NumberedConnection>().await?;
-                let counted = |NumberedConnection { connection, pid }| {
-                    (CountedConnection::new(connection, is_direct.then_some(pid), &alive), now())
-                };
-                Ok(made.map(counted))
+                let made = connector.attempt().await?;
+                Ok(made.map(|made| (CountedConnection::new(made, is_direct, &alive), now())))
             })
         };
         local.attempts.own(connect).await

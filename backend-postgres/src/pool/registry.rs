@@ -11,6 +11,7 @@ use tokio::runtime::Id;
 use tokio::sync::Notify;
 
 use super::runtime_connections::{Idle, RuntimeConnections};
+use crate::connector::NumberedConnection;
 
 /// The requests that have connections of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +43,11 @@ pub(super) struct CountedConnection {
 }
 
 impl CountedConnection {
-    pub(super) fn new(connection: PgConnection, pid: Option<i32>, alive: &Arc<AtomicUsize>) -> Self {
+    /// `is_direct` if no pooler shares sessions.
+    pub(super) fn new(made: NumberedConnection, is_direct: bool, alive: &Arc<AtomicUsize>) -> Self {
         alive.fetch_add(1, Ordering::Relaxed);
-        Self { connection, pid, alive: Arc::clone(alive) }
+        let NumberedConnection { connection, pid } = made;
+        Self { connection, pid: is_direct.then_some(pid), alive: Arc::clone(alive) }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::Ttl;
+use crate::connect::LATE_ANSWER;
 
 /// Returns the time of the engine's runtime, also to a caller whose runtime has a clock of its own.
 /// Where the engine polls, it is that of [`now`](crate::clock::now).
@@ -30,7 +31,7 @@ pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_millis(200);
 /// Time after which an answer that a policy can stand in for is late: the server is asked whether
 /// it answers.
-pub(crate) const LATE: Duration = Duration::from_millis(500);
+pub(crate) const LATE: Duration = LATE_ANSWER;
 /// Time limit of that question. A server that has not answered by then is away (C28).
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum number of attempts of a call that makes a bounded number of them.

@@ -115,6 +115,14 @@ fn a_limiter_is_changed_for_everybody(fixture: &Fixture) {
     assert_eq!(fixture.code(&["limit", "NAME", "--per", "5/h", "--burst", "2", "--cost", "2"]), 0);
 }
 
+/// Returns the ticket of the only hold of a semaphore of that many permits.
+fn only_ticket(fixture: &Fixture, permits: u32) -> String {
+    let inspect = ["inspect", "NAME", "--kind", "semaphore", "--json"];
+    let json: serde_json::Value = serde_json::from_str(&text(&fixture.output(&inspect))).unwrap();
+    assert_eq!((&json["limit"], json["holders"].as_array().unwrap().len()), (&permits.into(), 1));
+    json["holders"][0]["ticket"].as_str().unwrap().to_owned()
+}
+
 fn a_semaphore_is_resized(fixture: &Fixture) {
     let mut running = fixture.start(&["--semaphore", "1"], &fixture.ledger.writes_on());
     fixture.ledger.wait_for_word("alive");
@@ -126,11 +134,8 @@ fn a_semaphore_is_resized(fixture: &Fixture) {
     assert_eq!(fixture.code(&["resize", "NAME", "2"]), 0);
     assert_eq!((run(&["--semaphore", "2"]), run(&["--semaphore", "1"])), (0, 78));
     assert_eq!(run(&["--semaphore", "3", "--on-mismatch", "replace"]), 0);
-    let inspect = ["inspect", "NAME", "--kind", "semaphore", "--json"];
-    let json: serde_json::Value = serde_json::from_str(&text(&fixture.output(&inspect))).unwrap();
-    assert_eq!(json["limit"], 3);
-    let ticket = json["holders"][0]["ticket"].as_str().unwrap();
-    let unlock = ["unlock", "NAME", "--kind", "semaphore", "--yes", "--ticket", ticket];
+    let ticket = only_ticket(fixture, 3);
+    let unlock = ["unlock", "NAME", "--kind", "semaphore", "--yes", "--ticket", &ticket];
     assert_eq!(fixture.code(&unlock), 0);
     assert_eq!(running.code(), 125, "{}", running.errors());
 }
@@ -138,11 +143,8 @@ fn a_semaphore_is_resized(fixture: &Fixture) {
 fn a_permit_is_freed_by_its_ticket(fixture: &Fixture) {
     let mut running = fixture.start(&["--semaphore", "2"], &fixture.ledger.writes_on());
     fixture.ledger.wait_for_word("alive");
-    let inspect = ["inspect", "NAME", "--kind", "semaphore", "--json"];
-    let json: serde_json::Value = serde_json::from_str(&text(&fixture.output(&inspect))).unwrap();
-    assert_eq!(json["limit"], 2);
-    let ticket = json["holders"][0]["ticket"].as_str().unwrap();
-    let unlock = ["unlock", "NAME", "--kind", "semaphore", "--yes", "--ticket", ticket];
+    let ticket = only_ticket(fixture, 2);
+    let unlock = ["unlock", "NAME", "--kind", "semaphore", "--yes", "--ticket", &ticket];
     assert_eq!(fixture.code(&unlock), 0);
     assert_eq!(running.code(), 125, "{}", running.errors());
     assert_eq!(fixture.code(&unlock), 1, "it is freed");
