@@ -8,7 +8,7 @@ use super::registry::CountedConnection;
 use super::runtime_connections::{Idle, OpenConnection, RuntimeConnections};
 use super::under_way::UnderWay;
 use crate::error;
-use crate::session_settings::RETRY_PAUSE;
+use crate::session_settings::{LOCK_WAIT, RETRY_PAUSE};
 use crate::user_connection::UserConnection;
 
 impl Pool {
@@ -82,11 +82,14 @@ impl Pool {
         if is_fresh {
             return Some(OpenConnection::Own(connection));
         }
+        // The server ends what waits for a lock by then; what takes longer is not worth the wait.
+        let limit = self.request_timeout / 4;
+        let limit = if is_in_doubt { limit.min(LOCK_WAIT * 2) } else { limit };
         // Kept if the caller goes away during the ping.
         let mut asked = UnderWay { open: Some(OpenConnection::Own(connection)), pool: self, local };
         let pinged = match &mut asked.open {
             Some(OpenConnection::Own(connection)) => {
-                timeout(self.request_timeout / 4, self.connector.ask(&mut **connection)).await
+                timeout(limit, self.connector.ask(&mut **connection)).await
             }
             _ => Ok(Ok(None)),
         };

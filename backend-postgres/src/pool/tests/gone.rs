@@ -77,6 +77,19 @@ async fn c18_why_an_attempt_failed_is_told_to_nobody_who_comes_later() {
     assert_eq!(proxy.connections().len(), 2, "{}", proxy.report());
 }
 
+/// Another one is made instead: whoever asks for another name has little time.
+#[tokio::test]
+async fn c27_a_connection_whose_answer_is_to_come_is_not_waited_for() {
+    let server = server();
+    let pool = Pool::new(connector(&server.url(), Route::Direct, LONG_TIMEOUT), 1, LONG_TIMEOUT);
+    let pid = number(&pool, PID).await.unwrap();
+    let mut left = Box::pin(run(&pool, "SELECT pg_sleep(15)"));
+    assert!(timeout(SHORT_TIMEOUT, &mut left).await.is_err());
+    drop(left);
+    let other = within(EPSILON * 2, "another connection", number(&pool, PID)).await.unwrap();
+    assert_ne!(other, pid);
+}
+
 #[tokio::test]
 async fn c4_a_connection_whose_answer_is_to_come_is_used_last() {
     let server = server();
