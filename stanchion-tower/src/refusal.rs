@@ -1,13 +1,12 @@
 //! Answers to requests that are refused.
 
 use std::mem;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
-use stanchion_core::clock::{Instant, now};
+use stanchion_core::observe::events::Seldom;
 use stanchion_core::{Error, ErrorKind};
 
 /// Time after which a client may come again, if no better time is known.
@@ -77,8 +76,14 @@ impl Refused {
 }
 
 /// Logs the errors of a layer's store: permanent ones at `warn`, once in 10 s at most.
-#[derive(Debug, Default)]
-pub(crate) struct Failures(Mutex<Option<Instant>>);
+#[derive(Debug)]
+pub(crate) struct Failures(Seldom);
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self(Seldom::new(BETWEEN_WARNINGS))
+    }
+}
 
 impl Failures {
     /// Returns why a request is refused after an error.
@@ -94,7 +99,7 @@ impl Failures {
                 Refused::StoreAway
             }
             _ => {
-                if self.is_due() {
+                if self.0.is_due() {
                     tracing::warn!(
                         name: "stanchion.tower.broken",
                         {
@@ -107,16 +112,6 @@ impl Failures {
                 Refused::Broken
             }
         }
-    }
-
-    fn is_due(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = now();
-        let is_due = last.is_none_or(|last| now - last >= BETWEEN_WARNINGS);
-        if is_due {
-            *last = Some(now);
-        }
-        is_due
     }
 }
 

@@ -1,11 +1,11 @@
 //! Limits shared across processes: a token of the rate and a permit of the cluster's cap, which a
 //! job needs to begin.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::clock::{self, Instant};
-use stanchion_core::{Error, ErrorKind, Limiter, Permit, Result, Semaphore};
+use stanchion_core::observe::events::Seldom;
+use stanchion_core::{Error, ErrorKind, Limiter, Permit, Result, Semaphore, clock};
 
 /// Minimum pause after an error of the store; each further error doubles it.
 const MINIMUM_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -19,13 +19,13 @@ const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
 pub(crate) struct ClusterLimits {
     cap: Option<Arc<dyn Semaphore>>,
     rate: Option<Arc<dyn Limiter>>,
-    /// When an error that waiting cannot mend was logged last.
-    warned: Mutex<Option<Instant>>,
+    /// The warning of an error that waiting cannot mend.
+    warning: Seldom,
 }
 
 impl ClusterLimits {
     pub(crate) fn new(cap: Option<Arc<dyn Semaphore>>, rate: Option<Arc<dyn Limiter>>) -> Option<Self> {
-        (cap.is_some() || rate.is_some()).then(|| Self { cap, rate, warned: Mutex::default() })
+        (cap.is_some() || rate.is_some()).then(|| Self { cap, rate, warning: Seldom::new(BETWEEN_WARNINGS) })
     }
 
     /// Waits until one job may begin; retries after an error of the store that may pass. Calls
@@ -69,10 +69,7 @@ impl ClusterLimits {
     }
 
     fn warn(&self, pool: &str, error: &Error) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.is_none_or(|at| at.elapsed() >= BETWEEN_WARNINGS) {
-            *warned = Some(clock::now());
-            drop(warned);
+        if self.warning.is_due() {
             tracing::warn!(%pool, %error, "the store refuses a permit or a rate token for good; jobs end with it");
         }
     }

@@ -1,14 +1,44 @@
 //! What the events of all stores have in common, for `tracing`. The guide's page about logs and
 //! traces lists events and fields.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::clock::now;
 pub use crate::observe::loss_cause::LossCause;
 use crate::observe::metering::Meter;
 use crate::{ErrorKind, Kind, Name, Ticket};
 
 /// The default of the stores' `slow_wait`: 1 s.
 pub const SLOW_WAIT: Duration = Duration::from_secs(1);
+
+/// For authors: an event that is logged once in an interval, at most.
+#[derive(Debug)]
+pub struct Seldom {
+    interval: Duration,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Seldom {
+    /// Makes an event that was not logged yet.
+    #[must_use]
+    pub const fn new(interval: Duration) -> Self {
+        Self { interval, last: Mutex::new(None) }
+    }
+
+    /// Returns whether to log it now. Then it counts as logged.
+    pub fn is_due(&self) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = now();
+        let is_due = last.is_none_or(|last| now - last >= self.interval);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+}
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
