@@ -9,6 +9,10 @@ use super::{Change, Event, ObjectId, Target, What};
 /// A time that never comes.
 pub(super) const NEVER: u64 = u64::MAX;
 
+/// The length in µs from which on a stall of the machine counts as a fault of the store, too. Calls
+/// are allowed the time of shorter ones as well.
+const FAULT: u64 = 100_000;
+
 #[derive(Clone, Debug, Default)]
 struct Process {
     started: bool,
@@ -81,7 +85,7 @@ impl Surroundings {
             }
         }
         // The store runs on the same machine.
-        store.extend_from_slice(&still);
+        store.extend(still.iter().filter(|stall| stall.1 - stall.0 >= FAULT));
         for (began, target, safe) in open.into_values() {
             all.fault(began, NEVER, target, safe, &mut store);
         }

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::history::clock;
 
-/// The monitor's sleep, and the lateness in µs above which a wake-up counts as a stall. The
-/// contract leaves smaller delays to scheduling anyway.
+/// The monitor's sleep, and the lateness in µs above which a wake-up counts as a stall. A call
+/// needs several wake-ups, so that many small delays add up to a large one.
 const SLEEP: Duration = Duration::from_millis(10);
-const LATE: u64 = 100_000;
+const LATE: u64 = 10_000;
 
 /// A thread that sleeps, and tells when it woke up late.
 #[derive(Debug)]

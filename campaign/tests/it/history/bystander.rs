@@ -56,6 +56,23 @@ fn c27_a_fault_is_not_blamed_for_the_time_before_it() {
 }
 
 #[test]
+fn c27_a_call_is_allowed_the_small_delays_of_the_machine_and_not_judged_in_large_ones() {
+    let late = EPSILON + 80_001;
+    for (stall, ended, rules) in [
+        (80_001, late, &[][..]),
+        (80_000, late, &[Rule::BystanderHarmed]),
+        (99_999, 9 * EPSILON, &[Rule::BystanderHarmed]),
+        (100_000, 9 * EPSILON, &[]),
+    ] {
+        let mut scribe = refused(5_000_000, 5_000_000 + ended);
+        fault_of(&mut scribe, another(), 4_000_000, 30_000_000);
+        // The length of a recorded stall is 1 µs less than that of its span.
+        scribe.stood_still(5_200_000, stall - 1);
+        scribe.breaks(rules);
+    }
+}
+
+#[test]
 fn c27_a_fault_of_another_name_fails_no_call() {
     let failing = |error| {
         let mut scribe = Scribe::new(Kind::WaitGroup);

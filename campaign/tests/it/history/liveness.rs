@@ -161,6 +161,21 @@ fn c17_the_time_in_which_a_process_got_no_processor_is_not_that_of_others() {
 }
 
 #[test]
+fn c17_many_small_delays_of_a_process_are_nobodys() {
+    for (ended, rules) in [(1_700_000 + EPSILON, &[][..]), (1_701_000 + EPSILON, &[Rule::TooLate])] {
+        let mut scribe = scribe();
+        scribe.process(0, 1, Change::Started);
+        let call = Call::Acquire { weight: 1, permits: None, ttl: Some(TTL), waits: false };
+        scribe.event(1, 1, What::Invoked { call, time_limit: Some(1_000_000) });
+        for at in 1..=35 {
+            scribe.event(at * 30_000, 1, What::StoodStill { length: 20_000 });
+        }
+        scribe.event(ended, 1, What::Refused);
+        scribe.breaks(rules);
+    }
+}
+
+#[test]
 fn c17_a_call_that_never_ends_is_found() {
     let mut scribe = scribe();
     scribe.event(0, 1, What::Invoked { call: Call::Wait, time_limit: Some(1_000_000) });
