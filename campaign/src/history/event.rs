@@ -228,9 +228,10 @@ pub enum What {
     },
     /// The fault of the same operation is over. Clock read after.
     FaultEnded,
-    /// The machine stalled: a thread that does nothing but sleep woke up this much too late, or a
-    /// request that has nothing to do with the store took this long at the server. Any delay in
-    /// that time may be due to the stall.
+    /// The machine stalled: a thread that does nothing but sleep woke up this much too late, a
+    /// thread of the process that records it waited this long for a processor, or a request that
+    /// has nothing to do with the store took this long at the server. Any delay in that time may be
+    /// due to the stall.
     StoodStill {
         /// The length of the stall in µs; it ended at the time of the event.
         length: u64,
