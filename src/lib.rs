@@ -31,7 +31,7 @@ pub use stanchion_core::{
     ElectionOptions, Error, ErrorKind, Fenced, FencingToken, GrantId, Guard, GuardKind, HoldOptions, Holder,
     Inspection, JobResult, Kind, Leader, LeaderChanges, Limiter, LimiterOptions, ListOptions, ListPage,
     Listed, Member, Mutex, MutexExt, MutexGuard, MutexMode, MutexOptions, Name, OfMutex, OfSemaphore,
-    OfWaitGroup, OnMismatch, OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, Reservation, Result,
+    OfWaitGroup, OnMismatch, OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, QuotaPolicy, Reservation, Result,
     Semaphore, SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
 

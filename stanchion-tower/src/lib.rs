@@ -7,8 +7,8 @@
 //! | limit the requests that run at a time | `store.concurrency_limit(…)`, or [`ConcurrencyLimitLayer`] |
 //!
 //! The layers work with every service of `http` requests and responses whose response body
-//! implements `Default`, as those of axum, hyper and tonic. A refusal has no body, unless the
-//! service [gives it one](Refused); that of a gRPC request is a gRPC status.
+//! implements `Default`, as those of axum, hyper and tonic. A refusal has no body, unless
+//! [`ProblemLayer`] or the service [gives it one](Refused); that of a gRPC request is a gRPC status.
 //!
 //! The README has a whole service, and the example `service` runs one. How a service ends in order
 //! is there, too.
@@ -36,11 +36,13 @@ mod handles;
 pub mod key;
 mod layer_ext;
 mod permit_body;
+mod problem;
 mod rate;
 mod refusal;
 
 pub use concurrency::{ConcurrencyLimit, ConcurrencyLimitLayer};
 pub use layer_ext::LayerExt;
 pub use permit_body::{HeldPermit, PermitBody};
+pub use problem::{Problem, ProblemLayer};
 pub use rate::{RateLimit, RateLimitLayer};
 pub use refusal::Refused;

@@ -99,3 +99,9 @@ impl<B: Default> Default for PermitBody<B> {
         Self::new(B::default(), None)
     }
 }
+
+impl<B: From<String>> From<String> for PermitBody<B> {
+    fn from(body: String) -> Self {
+        Self::new(B::from(body), None)
+    }
+}

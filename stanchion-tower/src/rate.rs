@@ -5,12 +5,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use sha2::{Digest, Sha256};
 use stanchion_core::{
-    Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, Result, Store,
+    Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, QuotaPolicy, Result,
+    Store,
 };
 use tower_layer::Layer;
 use tower_service::Service;
@@ -18,7 +21,8 @@ use tower_service::Service;
 use crate::claims::{Claim, claim};
 use crate::handles::Handles;
 use crate::key::Key;
-use crate::refusal::{Failures, Protocol, Refused, set, take_ready};
+use crate::problem::Violated;
+use crate::refusal::{Failures, Protocol, Refused, append, set, take_ready};
 
 /// Maximum length of a key that is a part of a name as it is, in bytes.
 const LONGEST_KEY: usize = 128;
@@ -36,11 +40,10 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 /// `Retry-After`, in whole seconds, rounded up; a gRPC request gets the status `RESOURCE_EXHAUSTED`
 /// (put the layer around one that translates gRPC-Web: within, such a call is not told from
 /// others). A request that costs more than the burst is refused without `Retry-After`. An answer
-/// after a decision of the limiter has, unless a layer inside has set them, the fields
-/// `RateLimit-Policy` and `RateLimit` of
-/// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/):
-/// the quota and the window, the rest of the burst, and the number of seconds until the burst is
-/// whole.
+/// after a decision of the limiter has the fields `RateLimit-Policy` and `RateLimit` of
+/// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/10/),
+/// as [`QuotaPolicy::fields`] writes them, behind the items of those that decided inside of this
+/// layer. [`ProblemLayer`](crate::ProblemLayer) gives refusals a body.
 ///
 /// # Keys
 /// Requests without a key share one limiter, and [`quota_by`](Self::quota_by) gets an empty key for
@@ -91,6 +94,9 @@ struct Rules {
     quota: QuotaOf,
     cost: CostOf,
     outage: OutagePolicy,
+    /// As the prefix names it, and as the user does.
+    default_policy: QuotaPolicy,
+    policy: Option<QuotaPolicy>,
     legacy_headers: bool,
     handles: Arc<Handles>,
     failures: Arc<Failures>,
@@ -121,6 +127,8 @@ impl RateLimitLayer {
             );
             return Err(Error::invalid_argument(detail));
         }
+        let name = prefix.trim_end_matches(|end: char| !end.is_alphanumeric());
+        let default_policy = QuotaPolicy::new(name).or_else(|_| QuotaPolicy::new("default"))?;
         let claim = claim(&store, &prefix)?;
         let rules = Rules {
             _claim: claim,
@@ -130,6 +138,8 @@ impl RateLimitLayer {
             quota: Arc::new(move |_, _| Some(quota)),
             cost: Arc::new(|_| 1),
             outage: OutagePolicy::default(),
+            default_policy,
+            policy: None,
             legacy_headers: false,
             handles: Arc::default(),
             failures: Arc::default(),
@@ -153,10 +163,40 @@ impl RateLimitLayer {
     }
 
     /// Sets the cost of a request, in tokens; 0 is free, and makes no request to the store
-    /// (default: 1).
+    /// (default: 1). The unit of the [`policy`](Self::policy) is `tokens` then, unless it has one.
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
-        self.with(|rules| rules.cost = Arc::new(cost))
+        self.with(|rules| {
+            rules.cost = Arc::new(cost);
+            if let Ok(policy) = rules.default_policy.clone().unit("tokens") {
+                rules.default_policy = policy;
+            }
+        })
+    }
+
+    /// Sets the name and the unit that clients read in the fields `RateLimit-Policy` and
+    /// `RateLimit` (default: the prefix without the punctuation at its end, `api` for `api/`, or
+    /// `default` where that is no printable ASCII).
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::sync::Arc;
+    /// use stanchion::{Quota, QuotaPolicy};
+    /// use stanchion_tower::{RateLimitLayer, key};
+    ///
+    /// # fn uploads(store: Arc<dyn stanchion::Store>, size: fn(&http::request::Parts) -> u64) -> stanchion::Result<()> {
+    /// let quota = Quota::per_minute(10_000_000);
+    /// let uploads = RateLimitLayer::new(store, "uploads/", key::header("x-user"), quota)?
+    ///     .cost(size)
+    ///     .policy(QuotaPolicy::new("uploads")?.unit("content-bytes")?);
+    /// # let _ = uploads;
+    /// # Ok(())
+    /// # }
+    /// # uploads(Arc::new(stanchion_memory::MemoryStore::new()), |_| 1).unwrap();
+    /// ```
+    #[must_use]
+    pub fn policy(self, policy: QuotaPolicy) -> Self {
+        self.with(|rules| rules.policy = Some(policy))
     }
 
     /// Sets the policy for the time while the store is away (default: `FailClosed`, which refuses
@@ -167,7 +207,8 @@ impl RateLimitLayer {
     }
 
     /// Sets whether answers have the older `X-RateLimit-Limit`, `X-RateLimit-Remaining` and
-    /// `X-RateLimit-Reset`, too (default: no).
+    /// `X-RateLimit-Reset`, too, unless a layer inside has set them: the burst, the rest of it, and
+    /// the number of seconds until it is whole (default: no).
     #[must_use]
     pub fn legacy_headers(self, legacy_headers: bool) -> Self {
         self.with(|rules| rules.legacy_headers = legacy_headers)
@@ -227,20 +268,27 @@ impl Rules {
         }
     }
 
+    fn policy(&self) -> &QuotaPolicy {
+        self.policy.as_ref().unwrap_or(&self.default_policy)
+    }
+
     fn describe(&self, headers: &mut HeaderMap, decision: &Decision, quota: &Quota) {
-        // A layer inside has set the fields of its own limit: an answer has the fields of one
-        // limit.
-        if headers.contains_key("ratelimit") {
-            return;
+        for (name, value) in self.policy().fields(quota, decision) {
+            // Only who refuses says when to come again.
+            if name == RETRY_AFTER { set(headers, name, &value) } else { append(headers, name, &value) }
         }
-        for (name, value) in decision.headers(quota) {
-            set(headers, name, &value);
-        }
-        if self.legacy_headers {
+        if self.legacy_headers && !headers.contains_key("x-ratelimit-limit") {
             set(headers, "x-ratelimit-limit", &decision.limit.to_string());
             set(headers, "x-ratelimit-remaining", &decision.remaining.to_string());
             set(headers, "x-ratelimit-reset", &decision.reset_after_secs().to_string());
         }
+    }
+
+    /// Makes the answer of a request that this layer refuses.
+    fn refusal<R: Default>(&self, protocol: Protocol, retry_after: Option<Duration>) -> Response<R> {
+        let mut response = protocol.refusal(Refused::Rate { retry_after });
+        response.extensions_mut().insert(Violated(self.policy().clone()));
+        response
     }
 }
 
@@ -301,16 +349,14 @@ where
         Box::pin(async move {
             let Some(quota) = quota else { return inner.call(Request::from_parts(parts, body)).await };
             if cost > quota.burst_tokens() {
-                return Ok(protocol.refusal(Refused::Rate { retry_after: None }));
+                return Ok(rules.refusal(protocol, None));
             }
             let decision = match rules.decide(&name, quota, cost).await {
                 Ok(decision) => decision,
                 Err(error) => return Ok(protocol.refusal(rules.failures.reason(&error))),
             };
             let mut response = match &decision {
-                Some(decision) if !decision.allowed => {
-                    protocol.refusal(Refused::Rate { retry_after: decision.retry_after })
-                }
+                Some(decision) if !decision.allowed => rules.refusal(protocol, decision.retry_after),
                 _ => inner.call(Request::from_parts(parts, body)).await?,
             };
             if let Some(decision) = decision {

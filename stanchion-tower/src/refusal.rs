@@ -188,3 +188,12 @@ pub(crate) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
         headers.insert(HeaderName::from_static(name), value);
     }
 }
+
+/// Adds items to a list, in one field: some readers take the first one only.
+pub(crate) fn append(headers: &mut HeaderMap, name: &'static str, items: &str) {
+    let before = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let list = before.chain([items.as_bytes()]).collect::<Vec<_>>().join(&b", "[..]);
+    if let Ok(value) = HeaderValue::from_bytes(&list) {
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}

@@ -15,6 +15,7 @@ pub(crate) mod listing;
 mod mutex;
 mod mutex_ext;
 pub(crate) mod options;
+mod quota_policy;
 mod semaphore;
 mod stats;
 mod store;
@@ -41,6 +42,7 @@ pub use self::options::{
     HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count, check_items,
     check_members, check_times,
 };
+pub use self::quota_policy::QuotaPolicy;
 pub use self::semaphore::Semaphore;
 pub use self::stats::Stats;
 pub use self::store::Store;

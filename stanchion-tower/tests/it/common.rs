@@ -12,6 +12,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use stanchion_core::Store;
+use stanchion_memory::MemoryStore;
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers;
 use tokio::net::TcpListener;
@@ -41,11 +42,12 @@ impl Answer {
         Duration::from_secs(self.field("retry-after").parse().unwrap())
     }
 
-    /// Returns a parameter of a field of one item.
+    /// Returns a parameter of the first item of a field.
     pub(crate) fn parameter(&self, field: &str, name: &str) -> u64 {
         let prefix = format!("{name}=");
-        let mut parts = self.field(field).split(';');
-        assert_eq!(parts.next(), Some("\"default\""));
+        let item = self.field(field).split(", ").next().unwrap_or_default();
+        let mut parts = item.split(';');
+        assert!(parts.next().is_some_and(|name| name.starts_with('"')), "{self:?}");
         let value = parts.find_map(|part| part.strip_prefix(&prefix));
         value.unwrap_or_else(|| panic!("no {name} in {self:?}")).parse().unwrap()
     }
@@ -82,4 +84,9 @@ pub(crate) async fn serve(app: Router) -> SocketAddr {
 pub(crate) async fn redis(namespace: &str) -> Arc<dyn Store> {
     let url = servers::redis().unwrap().url();
     Arc::new(RedisStore::builder(url).unwrap().namespace(namespace).connect().await.unwrap())
+}
+
+/// A store of its own.
+pub(crate) fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
 }

@@ -8,6 +8,7 @@
 
 mod common;
 mod concurrency;
+mod fields;
 mod grpc;
 mod outage;
 mod quotas;
