@@ -29,23 +29,20 @@ const SUPERVISE: &str = "supervise-command";
 fn main() -> ExitCode {
     let exit = done();
     output::flush_messages();
-    exit
+    exit.end()
 }
 
-fn done() -> ExitCode {
+fn done() -> Exit {
     match Cli::try_parse() {
         // It has no runtime: one thread alone sees its signals and children.
         Ok(Cli { command: Command::Supervise(options), .. }) => supervisor::supervise(&options),
-        Ok(cli) => match carried_out(cli) {
-            Ok(exit) => exit.into(),
-            Err(failure) => {
-                if failure.exit() != Exit::CLOSED_PIPE {
-                    output::message(&failure);
-                }
-                failure.exit().into()
+        Ok(cli) => carried_out(cli).unwrap_or_else(|failure| {
+            if failure.exit() != Exit::CLOSED_PIPE {
+                output::message(&failure);
             }
-        },
-        Err(error) => not_parsed(&error).into(),
+            failure.exit()
+        }),
+        Err(error) => not_parsed(&error),
     }
 }
 

@@ -22,6 +22,13 @@ const PASSED_ON: [Signal; 8] = [
     Signal::CONT,
 ];
 
+/// Stops this process until it is told to go on, as at the terminal's wish.
+pub(crate) fn stop() {
+    if let Some(own) = Pid::from_raw(process::id().cast_signed()) {
+        let _ = kill_process(own, Signal::STOP);
+    }
+}
+
 /// The signals, each in a stream of its own. Signals that this program was started to ignore stay
 /// ignored.
 #[derive(Debug)]
@@ -56,11 +63,7 @@ impl Signals {
     pub(crate) async fn ends_waiting(&mut self) -> Exit {
         loop {
             match self.next().await {
-                Signal::TSTP => {
-                    if let Some(own) = Pid::from_raw(process::id().cast_signed()) {
-                        let _ = kill_process(own, Signal::STOP);
-                    }
-                }
+                Signal::TSTP => stop(),
                 Signal::CONT => {}
                 other => return Exit::signal(other.as_raw()),
             }

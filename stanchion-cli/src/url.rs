@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,9 +11,13 @@ use stanchion::Store;
 
 use crate::errors;
 use crate::exit::Failure;
+use crate::output::message;
 
 /// The environment variable with the URL.
 const VARIABLE: &str = "STANCHION_URL";
+
+/// The bit of a file's mode by which users other than its owner and group read it.
+const OTHERS_READ: u32 = 0o004;
 
 /// Names the store.
 #[derive(Args, Clone, Debug, Default)]
@@ -88,15 +93,19 @@ fn without_migration(url: &str) -> Option<String> {
 
 /// Returns the first line of a file that has a secret; `what` says which.
 pub(crate) fn first_line(path: &Path, what: &'static str) -> Result<String, Failure> {
-    let failed = |cause| {
+    let shown = || {
         let path = path.to_string_lossy();
         // The URL itself may have been given.
-        Failure::File { what, path: without_urls(&path, [path.clone().into_owned()]), cause }
+        without_urls(&path, [path.clone().into_owned()])
     };
-    let text = fs::read_to_string(path).map_err(failed)?;
+    let text =
+        fs::read_to_string(path).map_err(|cause| Failure::File { what, path: shown(), cause })?;
     let line = text.lines().next().unwrap_or_default().trim();
     if line.is_empty() {
         return Err(Failure::Usage(format!("the first line of the {what}'s file is empty")));
+    }
+    if fs::metadata(path).is_ok_and(|file| file.is_file() && file.mode() & OTHERS_READ != 0) {
+        message(format_args!("every user of this machine may read the file of the {what}, {:?}", shown()));
     }
     Ok(line.to_owned())
 }

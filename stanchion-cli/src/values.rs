@@ -11,6 +11,7 @@ const MIN_TTL: Duration = Duration::from_secs(2);
 /// Maximum length of a label, in bytes.
 const MAX_LABEL: usize = 512;
 const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_PERIOD: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Reads the name of an object.
 pub(crate) fn name(text: &str) -> Result<String, String> {
@@ -44,9 +45,24 @@ pub(crate) fn member_ttl(text: &str) -> Result<Duration, String> {
     Ttl::new(ttl).map(|_| ttl).map_err(|_| "the time of a member is between 100ms and 24h".to_owned())
 }
 
-/// Reads a length of time.
+/// Reads a length of time. A number without a unit is seconds.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let seconds = text.parse().ok().filter(|_| is_number(text));
+    if let Some(seconds) = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        return Ok(seconds);
+    }
+    if text.split(|c: char| !c.is_alphabetic()).any(|unit| unit == "M") {
+        return Err("1m is a minute, and a month is written out, as 1month: M is neither".to_owned());
+    }
     humantime::parse_duration(text).map_err(|_| "a time is written like 500ms, 30s, 5m or 1h 30m".to_owned())
+}
+
+/// Reads the time in which a command runs once.
+pub(crate) fn period(text: &str) -> Result<Duration, String> {
+    let period = time(text)?;
+    let is_sensible = (Duration::from_secs(1)..=MAX_PERIOD).contains(&period);
+    if is_sensible { Ok(period) } else { Err("the time in which it runs once is between 1s and 366 days".to_owned()) }
 }
 
 /// Reads the lease of a command's hold: long enough to end the command within it.
@@ -96,9 +112,10 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let amount = amount.trim().parse().map_err(|_| wrong())?;
     let period = period.trim();
     // A unit alone is one of it.
-    let period = match period.starts_with(|c: char| c.is_ascii_digit()) {
-        true => time(period),
-        false => time(&format!("1{period}")),
+    let period = match period.chars().next() {
+        None => return Err(wrong()),
+        Some('0'..='9') => time(period),
+        Some(_) => time(&format!("1{period}")),
     };
     Ok(Rate { amount, period: period.map_err(|_| wrong())? })
 }
@@ -126,6 +143,22 @@ mod tests {
         for wrong in ["", "50", "/s", "50/", "x/s", "50/parsec", "-1/s"] {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_number_is_seconds_and_a_month_is_no_minute() {
+        for (text, millis) in
+            [("30", 30_000), ("0", 0), ("0.5", 500), ("1m", 60_000), ("1h 30m", 5_400_000), ("2min", 120_000)]
+        {
+            assert_eq!(time(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert!(time("1month").unwrap() > Duration::from_secs(30 * 24 * 3_600));
+        for wrong in ["1M", "1h 30M", "", ".", "-1", "1e3", "inf", "1 parsec"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+        assert!(time("1M").unwrap_err().contains("month"));
+        assert!(period("1s").is_ok() && period("366d").is_ok());
+        assert!(period("999ms").is_err() && period("367d").is_err());
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Fail
 /// and may be started again.
 fn end_by(signal: Exit) -> Exit {
     let is_wish = [Signal::INT, Signal::TERM].iter().any(|wish| signal == Exit::signal(wish.as_raw()));
-    if is_wish { Exit::DONE } else { signal }
+    if is_wish { Exit::DONE } else { signal.as_code() }
 }
 
 fn token(options: &Serve) -> Result<String, Failure> {

@@ -8,10 +8,12 @@ use std::fs;
 use std::io;
 use std::process;
 
+use rustix::param::clock_ticks_per_second;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpgid, kill_process, kill_process_group, pidfd_open,
     pidfd_send_signal, wait,
 };
+use rustix::time::{ClockId, clock_gettime};
 
 use super::protocol::Status;
 
@@ -25,15 +27,33 @@ pub(crate) struct Process {
     parent: i32,
     group: i32,
     session: i32,
-    /// When it started, in ticks since the machine's start. `None` for a child of this process of
-    /// which the kernel shows no more: its number is not used again before it is collected here.
-    started: Option<u64>,
+    /// When it started. `None` for a child of this process of which the kernel shows no more: its
+    /// number is not used again before it is collected here.
+    started: Option<Ticks>,
+}
+
+/// A time of the kernel's, in ticks since the machine's start: hundredths of a second as a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticks(u64);
+
+impl Ticks {
+    pub(crate) fn now() -> Self {
+        let now = clock_gettime(ClockId::Boottime);
+        let [seconds, nanos] = [now.tv_sec, now.tv_nsec].map(|part| u64::try_from(part).unwrap_or_default());
+        let each = clock_ticks_per_second();
+        Self(seconds * each + nanos * each / 1_000_000_000)
+    }
 }
 
 impl Process {
     /// Returns what stays the same as long as it lives.
-    pub(crate) fn identity(&self) -> (Pid, Option<u64>) {
+    pub(crate) fn identity(&self) -> (Pid, Option<Ticks>) {
         (self.pid, self.started)
+    }
+
+    /// Whether it had begun then, as far as the kernel shows it.
+    pub(crate) fn has_begun_by(&self, then: Ticks) -> bool {
+        self.started.is_none_or(|started| started <= then)
     }
 
     /// Sends a signal to this process, and to no other that has its number by now.
@@ -101,7 +121,7 @@ pub(crate) struct Inherited {
     /// to an earlier one.
     session: i32,
     /// By their numbers, and when they started, if that is known.
-    processes: HashMap<Pid, Option<u64>>,
+    processes: HashMap<Pid, Option<Ticks>>,
 }
 
 impl Inherited {
@@ -189,7 +209,7 @@ fn parsed(pid: Pid, stat: &[u8]) -> Option<Process> {
     let fields = std::str::from_utf8(&stat[end_of_name + 1..]).ok()?;
     let fields: Vec<_> = fields.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse().ok();
-    let started = Some(fields.get(19)?.parse().ok()?);
+    let started = Some(Ticks(fields.get(19)?.parse().ok()?));
     Some(Process { pid, parent: number(1)?, group: number(2)?, session: number(3)?, started })
 }
 
@@ -225,10 +245,20 @@ mod tests {
             let stat = |rest: &str| [b"7 (", name, b") ", rest.as_bytes()].concat();
             let process = parsed(pid, &stat(rest)).unwrap();
             assert_eq!((process.parent, process.group, process.session), (3, 5, 6));
-            assert_eq!(process.started, Some(4242));
+            assert_eq!(process.started, Some(Ticks(4242)));
             assert_eq!(parsed(pid, &stat(&rest.replacen('S', "Z", 1))), Some(process));
         }
         assert_eq!(parsed(pid, b""), None);
+    }
+
+    #[test]
+    fn a_process_has_begun_by_now_and_not_before() {
+        let before = Ticks(Ticks::now().0 - 1);
+        let mut child = process::Command::new("sleep").arg("600").spawn().unwrap();
+        let seen = of(Pid::from_raw(child.id().cast_signed()).unwrap()).unwrap();
+        assert!(seen.has_begun_by(Ticks::now()) && !seen.has_begun_by(before), "{seen:?} {before:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

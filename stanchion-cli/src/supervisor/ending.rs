@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 
 use super::clock::Moment;
-use super::descendants::{self, Process};
+use super::descendants::{self, Process, Ticks};
 use super::killing::Killing;
 use super::protocol::Cause;
 
@@ -16,13 +16,15 @@ use super::protocol::Cause;
 pub(crate) struct Ending {
     pub(crate) cause: Cause,
     kill_at: Moment,
+    /// Processes that began until then are asked.
+    begun_until: Ticks,
     asked: HashSet<Process>,
     killing: Killing,
 }
 
 impl Ending {
     pub(crate) fn new(cause: Cause, kill_at: Moment) -> Self {
-        Self { cause, kill_at, asked: HashSet::new(), killing: Killing::new() }
+        Self { cause, kill_at, begun_until: Ticks::now(), asked: HashSet::new(), killing: Killing::new() }
     }
 
     /// Ends no later than at `kill_at`, for this cause.
@@ -31,17 +33,25 @@ impl Ending {
         self.kill_at = self.kill_at.min(kill_at);
     }
 
-    /// Signals every descendant that lives now. Returns the ones that cannot be signalled, once
-    /// each.
+    /// Asks the processes, too, that began meanwhile: the first process of the command has ended,
+    /// and nobody waits for them any more.
+    pub(crate) fn ask_again(&mut self) {
+        self.begun_until = Ticks::now();
+    }
+
+    /// Asks the descendants that live when the end begins to end, and kills all that are left later.
+    /// Returns the ones that cannot be signalled, once each.
     ///
-    /// To be called until no descendant is left, since a descendant can start others meanwhile.
+    /// A process that was asked may need others to clean up, such as `sleep` in the trap of a shell:
+    /// those are left alone until they are killed. To be called until no descendant is left.
     pub(crate) fn step(&mut self) -> Vec<Pid> {
         let descendants = descendants::all();
         if Moment::now() >= self.kill_at {
             return self.killing.step(&descendants);
         }
         let mut stuck = Vec::new();
-        for process in descendants {
+        let until = self.begun_until;
+        for process in descendants.into_iter().filter(|process| process.has_begun_by(until)) {
             if self.ask(process).is_err() && self.killing.is_newly_stuck(process.pid) {
                 stuck.push(process.pid);
             }

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal};
 
 use super::clock::timespec;
-use super::descendants::{Process, kill_groups};
+use super::descendants::{Process, Ticks, kill_groups};
 use super::wake::Wake;
 
 /// How often processes are looked for: at first, and once all that is left was killed or cannot be.
@@ -19,7 +19,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Killing {
     /// The processes of the last step that could be signalled.
-    killed: HashSet<(Pid, Option<u64>)>,
+    killed: HashSet<(Pid, Option<Ticks>)>,
     stuck: HashSet<Pid>,
     interval: Duration,
 }
@@ -89,7 +89,7 @@ pub(crate) fn kill_until_gone(
             return Ok(());
         }
         killing.step(&left).into_iter().map(Told::Stuck).for_each(&mut tell);
-        if wake.as_ref().is_some_and(|wake| wake.takes_wish_to_end()) {
+        if wake.as_ref().is_some_and(|wake| wake.take_wishes_to_end().count() > 0) {
             if is_asked {
                 return Err(Interrupted);
             }

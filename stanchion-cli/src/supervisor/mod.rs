@@ -3,6 +3,8 @@
 //! It leads a session of its own and is a subreaper, so that it sees every descendant of the
 //! command. It ends all of them before the hold's deadline by its own clock, whatever the client
 //! does: a client that is stopped sends no further deadline, and a killed client closes the socket.
+//! A signal that asks it to end says nothing while the client lives: a service manager signals all
+//! processes of a unit, and the client passes on what is meant for the command.
 //! It has one thread and no runtime.
 
 mod channel;
@@ -18,17 +20,17 @@ pub(crate) mod wake;
 
 use std::ffi::OsString;
 use std::io;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use rustix::process::{Pid, Signal, getppid, set_child_subreaper, set_parent_process_death_signal, setsid};
+use rustix::process::{Pid, Signal, set_child_subreaper, set_parent_process_death_signal, setsid};
 
 use self::channel::Channel;
 pub(crate) use self::channel::send_descriptor;
-use self::program::Program;
+use self::program::{Client, Program};
 use self::timing::Timing;
 use self::wake::Wake;
+use crate::exit::Exit;
 
 /// The hidden subcommand.
 #[derive(Args, Clone, Debug)]
@@ -44,12 +46,12 @@ pub(crate) struct Supervise {
 }
 
 /// Runs the command of a client, and ends when the command and all its descendants have.
-pub(crate) fn supervise(options: &Supervise) -> ExitCode {
+pub(crate) fn supervise(options: &Supervise) -> Exit {
     match prepared(options).map(Program::run) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => Exit::DONE,
         Err(error) => {
             crate::output::message(format_args!("the supervisor could not begin: {error}"));
-            crate::exit::Exit::INTERNAL.into()
+            Exit::INTERNAL
         }
     }
 }
@@ -58,14 +60,12 @@ fn prepared(options: &Supervise) -> io::Result<Program> {
     // Before anything else, so that no death of the client is missed; where it died before, it is
     // no longer the parent.
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    if getppid() != Pid::from_raw(options.parent) {
-        return Err(io::Error::other("its client has ended"));
-    }
+    let client = Client::of(options.parent).ok_or_else(|| io::Error::other("its client has ended"))?;
     setsid()?;
     // Any number but 0 turns it on.
     set_child_subreaper(Pid::from_raw(1))?;
     let wake = Wake::new()?;
     let channel = Channel::on_stdin()?;
     let timing = Timing::of_lease(Duration::from_millis(options.lease));
-    Ok(Program::new(options.command.clone(), channel, wake, timing))
+    Ok(Program::new(options.command.clone(), client, channel, wake, timing))
 }

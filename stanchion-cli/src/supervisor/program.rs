@@ -5,9 +5,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, getppid};
 
 use super::channel::Channel;
 use super::clock::{Moment, timespec};
@@ -19,13 +20,32 @@ use super::wake::Wake;
 
 /// Signals that end a command as a rule.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+/// Time for which a signal to the supervisor and the same one to its client count as one to all
+/// processes of a unit.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 /// The error of a file that is no program for this machine (`ENOEXEC`).
 const NOT_A_PROGRAM: rustix::io::Errno = rustix::io::Errno::NOEXEC;
+
+/// The process that keeps the hold, and started this one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client(Pid);
+
+impl Client {
+    /// Returns the client with that number; `None` if it has died.
+    pub(crate) fn of(number: i32) -> Option<Self> {
+        Pid::from_raw(number).map(Self).filter(|client| client.lives())
+    }
+
+    fn lives(self) -> bool {
+        getppid() == Some(self.0)
+    }
+}
 
 /// The command and its supervision.
 #[derive(Debug)]
 pub(crate) struct Program {
     command: Vec<OsString>,
+    client: Client,
     channel: Channel,
     wake: Wake,
     timing: Timing,
@@ -38,12 +58,21 @@ pub(crate) struct Program {
     is_stopped: bool,
     /// Signals that came before the command was started.
     early: Vec<Signal>,
+    /// Signals that this process has got from others than its client, and until when they count.
+    got: Vec<(Signal, Moment)>,
 }
 
 impl Program {
-    pub(crate) fn new(command: Vec<OsString>, channel: Channel, wake: Wake, timing: Timing) -> Self {
+    pub(crate) fn new(
+        command: Vec<OsString>,
+        client: Client,
+        channel: Channel,
+        wake: Wake,
+        timing: Timing,
+    ) -> Self {
         Self {
             command,
+            client,
             channel,
             wake,
             timing,
@@ -54,6 +83,7 @@ impl Program {
             ending: None,
             is_stopped: false,
             early: Vec::new(),
+            got: Vec::new(),
         }
     }
 
@@ -82,7 +112,12 @@ impl Program {
     /// Follows the client's orders, and ends the command when the client has died.
     fn listen(&mut self) {
         self.wake.clear();
-        for order in self.channel.receive() {
+        let orders = self.channel.receive();
+        // After the orders: what a signal to all was is known once one of them has come this far.
+        let (now, got) = (Moment::now(), self.wake.take_wishes_to_end());
+        self.got.retain(|(_, until)| *until > now);
+        self.got.extend(got.map(|signal| (signal, now.after(ONE_SIGNAL))));
+        for order in orders {
             match order {
                 Order::Deadline(at) => self.deadline = Some(at),
                 Order::Signal(number) => {
@@ -92,8 +127,8 @@ impl Program {
             }
         }
         self.stdin = self.channel.take_descriptor().or(self.stdin.take());
-        if self.channel.is_closed() || self.wake.is_asked_to_end() {
-            self.end(Cause::Supervisor);
+        if self.channel.is_closed() || !self.client.lives() {
+            self.end(Cause::Client);
         }
     }
 
@@ -166,18 +201,22 @@ impl Program {
             if let (Some((_, status)), None) = (main, self.status) {
                 self.status = Some(status);
                 // The processes that it has left behind must not run when the lock is free.
-                if self.ending.is_none() {
-                    self.end(Cause::Itself);
+                match &mut self.ending {
+                    None => self.end(Cause::Itself),
+                    Some(ending) => ending.ask_again(),
                 }
             }
         }
         false
     }
 
-    /// Passes a signal on to the group of the command, as a terminal does.
+    /// Passes a signal on to the group of the command, as a terminal does. Where this process has
+    /// got it, too, whoever sent it means all processes of a unit, and the command has it.
     fn pass_on(&mut self, signal: Signal) {
         let Some(main) = self.main else { return self.early.push(signal) };
-        descendants::signal_group(main, signal);
+        if !self.got.iter().any(|(got, _)| *got == signal) {
+            descendants::signal_group(main, signal);
+        }
         match signal {
             Signal::TSTP => self.is_stopped = true,
             Signal::CONT => self.is_stopped = false,

@@ -45,8 +45,8 @@ pub(crate) enum Cause {
     Deadline,
     /// The store said that the hold is gone.
     Lost,
-    /// The supervisor was asked to end, or its client has died.
-    Supervisor,
+    /// The client has died.
+    Client,
 }
 
 /// How a process ended.
@@ -85,14 +85,14 @@ impl FromStr for Order {
 }
 
 impl Cause {
-    const ALL: [Self; 4] = [Self::Itself, Self::Deadline, Self::Lost, Self::Supervisor];
+    const ALL: [Self; 4] = [Self::Itself, Self::Deadline, Self::Lost, Self::Client];
 
     fn word(self) -> &'static str {
         match self {
             Self::Itself => "itself",
             Self::Deadline => "deadline",
             Self::Lost => "lost",
-            Self::Supervisor => "supervisor",
+            Self::Client => "client",
         }
     }
 

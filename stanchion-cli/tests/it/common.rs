@@ -1,8 +1,9 @@
 //! Stores, and the program on them.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::Once;
 use std::time::Duration;
 use std::{env, io};
@@ -105,8 +106,7 @@ impl Fixture {
 
     /// Returns the exit code.
     pub(crate) fn code(&self, arguments: &[&str]) -> i32 {
-        let output = self.output(arguments);
-        output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+        code_of(self.output(arguments).status)
     }
 
     /// Starts `run`, whose command is this shell code. Its standard error goes to a file.
@@ -171,11 +171,14 @@ impl Running {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Waits for the end and returns the exit code.
+    /// Waits for the end and returns the code that a shell shows.
     pub(crate) fn code(&mut self) -> i32 {
-        let status = self.process.wait(FOR_EVER).unwrap();
-        let code = status.and_then(|status| status.code());
-        code.unwrap_or_else(|| panic!("{status:?}: {}", self.errors()))
+        self.status().map_or_else(|| panic!("it goes on: {}", self.errors()), code_of)
+    }
+
+    /// Waits for the end.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        self.process.wait(FOR_EVER).unwrap()
     }
 
     pub(crate) fn errors(&self) -> String {
@@ -196,6 +199,11 @@ impl Running {
         });
         Pid::from_raw(child.expect("a supervisor")).unwrap()
     }
+}
+
+/// Returns the code that a shell shows: of a process that a signal ended 128 and its number.
+pub(crate) fn code_of(status: ExitStatus) -> i32 {
+    status.code().or_else(|| Some(128 + status.signal()?)).unwrap()
 }
 
 /// Returns the state of a process, as `ps` shows it.

@@ -17,6 +17,7 @@ on_each_store!(
     a_freed_lock_ends_a_stubborn_command,
     a_process_whose_name_is_cut_in_a_letter_is_ended,
     nobody_has_to_read_the_messages,
+    what_a_command_needs_to_clean_up_is_left_alone,
 );
 
 /// Returns shell code that writes on from processes of three sessions, none of which `SIGTERM`
@@ -83,6 +84,20 @@ fn nobody_has_to_read_the_messages(fixture: &Fixture) {
     let code = wait_until(FOR_EVER, || child.try_wait().unwrap()).and_then(|status| status.code());
     assert_eq!(code, Some(125));
     assert_eq!(fixture.processes(), []);
+}
+
+/// While it ends, a command starts another process, which it waits for.
+fn what_a_command_needs_to_clean_up_is_left_alone(fixture: &Fixture) {
+    let [alive, cleaned] = ["alive", "cleaned"].map(|word| fixture.ledger.writes(word));
+    let script = format!(
+        "ends() {{ sleep 0.8 && {cleaned}; exit 9; }}; trap ends TERM; {alive}; while :; do sleep 0.01; done"
+    );
+    // Processes are killed 5 s after they were asked to end.
+    let mut running = fixture.start(&["--ttl", "25s"], &script);
+    fixture.ledger.wait_for_word("alive");
+    running.process.kill().unwrap();
+    fixture.ledger.wait_for_word("cleaned");
+    fixture.wait_until_gone();
 }
 
 /// Waits until the three shells of a stubborn command run.

@@ -1,7 +1,9 @@
 //! The operator's commands.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::SystemTime;
 
@@ -327,12 +329,18 @@ fn a_store_that_is_away_has_a_code_of_its_own() {
 fn the_url_may_be_in_a_file() {
     let fixture = Fixture::redis();
     let file = fixture.folder.path().join("url");
-    std::fs::File::create(&file).unwrap().write_all(format!("{}\n", fixture.url).as_bytes()).unwrap();
+    fs::File::create(&file).unwrap().write_all(format!("{}\n", fixture.url).as_bytes()).unwrap();
     let program = |arguments: &[&str]| {
         let mut command = fixture.program(arguments);
         command.env_remove("STANCHION_URL").output().unwrap().status.code()
     };
-    assert_eq!(program(&["ping", "--url-file", file.to_str().unwrap()]), Some(0));
+    for (mode, is_told) in [(0o600, false), (0o640, false), (0o644, true)] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = fixture.program(&["ping", "--url-file", file.to_str().unwrap()]);
+        let output = command.env_remove("STANCHION_URL").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(errors(&output).contains("every user of this machine may read"), is_told, "{output:?}");
+    }
     assert_eq!(program(&["ping", "--url", &fixture.url]), Some(0));
     assert_eq!(program(&["ping"]), Some(64));
     assert_eq!(program(&["ping", "--url-file", "/no/such/file"]), Some(64));

@@ -1,6 +1,11 @@
 //! Signals that come to the program.
 
-use rustix::process::Signal;
+use std::fs;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use stanchion_testbed::faults::Process;
 use stanchion_testbed::servers::wait_until;
 
 use crate::common::{FOR_EVER, Fixture, on_each_store, state};
@@ -56,4 +61,89 @@ fn a_stopped_command_keeps_its_lock_and_goes_on() {
     wait_for_state("T");
     running.signal(Signal::TERM);
     assert_eq!(running.code(), 143, "a stopped one goes on to end");
+}
+
+/// A service manager signals every process of a unit. The lease is healthy, so that the command has
+/// the time that it takes, and it gets the signal once.
+#[test]
+fn a_signal_to_all_processes_of_a_unit_is_that_of_the_command() {
+    let fixture = Fixture::redis();
+    let [alive, asked, done] = ["alive", "asked", "done"].map(|word| fixture.ledger.writes(word));
+    // Longer than the grace of this lease, 1.6 s.
+    let script = format!(
+        "ends() {{ {asked}; sleep 3; {done}; exit 7; }}; trap ends TERM; {alive}; while :; do sleep 0.01; done"
+    );
+    let mut running = fixture.start(&["--ttl", "8s"], &script);
+    fixture.ledger.wait_for_word("alive");
+    let shell = fixture.processes().into_iter().min_by_key(|pid| pid.as_raw_nonzero());
+    for process in [running.supervisor(), shell.unwrap(), running.pid()] {
+        kill_process(process, Signal::TERM).unwrap();
+    }
+    assert_eq!(running.code(), 7, "{}", running.errors());
+    let words: Vec<_> = fixture.ledger.entries().into_iter().map(|entry| entry.word).collect();
+    assert_eq!(words, ["alive", "asked", "done"]);
+}
+
+/// A signal to the supervisor alone ends nothing while its client lives.
+#[test]
+fn a_signal_to_the_supervisor_ends_nothing() {
+    let fixture = Fixture::redis();
+    let file = fixture.folder.path().join("goes on");
+    let script = format!(
+        "{}; until [ -e '{}' ]; do sleep 0.01; done; exit 5",
+        fixture.ledger.writes("alive"),
+        file.display()
+    );
+    let mut running = fixture.start(&["--ttl", "8s"], &script);
+    fixture.ledger.wait_for_word("alive");
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+        kill_process(running.supervisor(), signal).unwrap();
+    }
+    // Longer than the grace of this lease, 1.6 s.
+    assert!(wait_until(std::time::Duration::from_secs(3), || None::<()>).is_none());
+    fs::write(&file, "").unwrap();
+    assert_eq!(running.code(), 5, "{}", running.errors());
+}
+
+/// A shell goes on with its loop after a command that has exited, whatever its code.
+#[test]
+fn ctrl_c_ends_a_loop_of_a_script() {
+    let fixture = Fixture::redis();
+    let file = fixture.folder.path().join("loop");
+    let script = format!(
+        "for i in 1 2 3; do '{}' run '{}' -- sh -c 'echo begun >> \"{file}\"; exec sleep 600'; done; echo after >> '{file}'",
+        env!("CARGO_BIN_EXE_stanchion"),
+        fixture.name,
+        file = file.display(),
+    );
+    let mut shell = Command::new("env");
+    shell.args(["--default-signal", "bash", "-c", &script]).env("STANCHION_URL", &fixture.url);
+    // A terminal signals the group in its foreground.
+    shell.stdin(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let mut shell = Process::spawn(&mut shell).unwrap();
+    let text = || fs::read_to_string(&file).unwrap_or_default();
+    assert!(wait_until(FOR_EVER, || text().contains("begun").then_some(())).is_some());
+    kill_process_group(Pid::from_raw(shell.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    let status = shell.wait(FOR_EVER).unwrap().unwrap();
+    assert_eq!((status.signal(), &*text()), (Some(2), "begun\n"));
+}
+
+/// The signals that end jobs end this program, too; it reports the others by its code.
+#[test]
+fn a_command_that_a_signal_has_ended_ends_the_program_by_it() {
+    let fixture = Fixture::redis();
+    for (name, number, is_passed) in [
+        ("INT", 2, true),
+        ("QUIT", 3, true),
+        ("TERM", 15, true),
+        ("HUP", 1, true),
+        ("PIPE", 13, true),
+        ("KILL", 9, false),
+        ("USR1", 10, false),
+    ] {
+        let status = fixture.output(&["run", "NAME", "--", "sh", "-c", &format!("kill -{name} $$")]).status;
+        let expected = if is_passed { (None, Some(number)) } else { (Some(128 + number), None) };
+        assert_eq!((status.code(), status.signal()), expected, "{name}");
+        assert!(!status.core_dumped());
+    }
 }

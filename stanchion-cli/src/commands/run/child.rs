@@ -1,6 +1,7 @@
 //! The client's side of its supervisor.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as Socket;
@@ -8,7 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{self, Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, set_child_subreaper};
+use rustix::process::{Pid, getpgrp, set_child_subreaper};
+use rustix::termios::tcgetpgrp;
 use stanchion::{Guard, GuardKind};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::UnixStream;
@@ -28,6 +30,13 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 const TOKEN: &str = "STANCHION_TOKEN";
 const TICKET: &str = "STANCHION_TICKET";
 const NAME: &str = "STANCHION_NAME";
+
+/// Whether this is a terminal at which another job is in the foreground: what is typed there is for
+/// that one. The kernel keeps a job of the terminal's session from reading it, but the command is
+/// in another session.
+fn is_in_background(input: impl AsFd) -> bool {
+    tcgetpgrp(input).is_ok_and(|foreground| foreground != getpgrp())
+}
 
 /// A supervisor that runs.
 #[derive(Debug)]
@@ -64,7 +73,10 @@ impl Supervisor {
             .env(NAME, guard.name())
             .stdin(Stdio::from(std::os::fd::OwnedFd::from(other)))
             .spawn()?;
-        send_descriptor(&own, io::stdin().as_fd())?;
+        match is_in_background(io::stdin()) {
+            true => send_descriptor(&own, File::open("/dev/null")?.as_fd())?,
+            false => send_descriptor(&own, io::stdin().as_fd())?,
+        }
         own.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(own)?.into_split();
         let orders = Orders::new(orders);

@@ -8,6 +8,7 @@ use stanchion::spi::clock;
 use stanchion::{Guard, GuardKind};
 
 use super::child::{Supervisor, tell_stuck};
+use super::exit_file::Ended;
 use crate::exit::{Exit, Failure};
 use crate::output::{flush_messages, message};
 use crate::signals::Signals;
@@ -19,6 +20,8 @@ use crate::supervisor::timing::Timing;
 /// Maximum and minimum of the interval at which the deadline is read.
 const MAX_TICK: Duration = Duration::from_millis(100);
 const MIN_TICK: Duration = Duration::from_millis(20);
+/// What is said of a program that was not found and has blanks in its name.
+const HINT: &str = ": a command with blanks in one word is for a shell: sh -c \"…\"";
 
 /// A command that runs under a hold.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ impl Keeping {
         &mut self,
         guard: &Guard<K>,
         signals: &mut Signals,
-    ) -> Exit {
+    ) -> Ended {
         let (mut is_lost, mut silent_ticks) = (false, 0);
         let mut next_tick = clock::now() + self.tick;
         loop {
@@ -71,9 +74,9 @@ impl Keeping {
                 }
                 report = self.supervisor.report() => match report {
                     None => return self.take_over("the supervisor was killed"),
-                    Some(report) => if let Some(exit) = told(report, guard.name(), &self.command) {
+                    Some(report) => if let Some(ended) = told(report, guard.name(), &self.command) {
                         self.supervisor.is_over();
-                        return exit;
+                        return ended;
                     },
                 },
                 () = guard.lost(), if !is_lost => {
@@ -105,33 +108,34 @@ impl Keeping {
     }
 
     /// Takes the place of a supervisor that is gone. The command's status is not known then.
-    fn take_over(&mut self, why: &str) -> Exit {
+    fn take_over(&mut self, why: &str) -> Ended {
         message(format_args!("{why}: the command is killed"));
         if let Err(Interrupted) = self.supervisor.kill_all() {
             message("the command has not ended: its lock is free at the end of the lease");
             flush_messages();
             // Any other end of this program would release the hold.
-            process::exit(Exit::LOST.0.into());
+            process::exit(Exit::LOST.code().into());
         }
-        Exit::LOST
+        Ended::Here(Exit::LOST)
     }
 }
 
-/// Shows a report, and returns the exit code that follows from the last one.
-fn told(report: Report, name: &str, command: &str) -> Option<Exit> {
+/// Shows a report, and returns the end that follows from the last one.
+fn told(report: Report, name: &str, command: &str) -> Option<Ended> {
     match report {
         Report::NotStarted(NotStarted::NotFound) => {
-            message(format_args!("{command:?} was not found"));
-            Some(Exit::NOT_FOUND)
+            let hint = if command.contains(char::is_whitespace) { HINT } else { "" };
+            message(format_args!("{command:?} was not found{hint}"));
+            Some(Ended::Here(Exit::NOT_FOUND))
         }
         Report::NotStarted(NotStarted::NotExecutable) => {
             message(format_args!("{command:?} is not executable"));
-            Some(Exit::NOT_EXECUTABLE)
+            Some(Ended::Here(Exit::NOT_EXECUTABLE))
         }
         Report::NotStarted(NotStarted::Other(code)) => {
             let cause = std::io::Error::from_raw_os_error(code);
             message(format_args!("{command:?} could not be started: {cause}"));
-            Some(Exit::NOT_EXECUTABLE)
+            Some(Ended::Here(Exit::NOT_EXECUTABLE))
         }
         Report::Ending(Cause::Itself) => None,
         Report::Ending(cause) => {
@@ -142,9 +146,11 @@ fn told(report: Report, name: &str, command: &str) -> Option<Exit> {
             tell_stuck(pid);
             None
         }
-        Report::Ended { cause: Cause::Deadline | Cause::Lost, .. } => Some(Exit::LOST),
-        Report::Ended { status: Status::Signal(signal), .. } => Some(Exit::signal(signal)),
-        Report::Ended { status: Status::Exit(code), .. } => Some(Exit(u8::try_from(code).unwrap_or(u8::MAX))),
+        Report::Ended { cause: Cause::Deadline | Cause::Lost, .. } => Some(Ended::Here(Exit::LOST)),
+        Report::Ended { status: Status::Signal(signal), .. } => Some(Ended::Command(Exit::signal(signal))),
+        Report::Ended { status: Status::Exit(code), .. } => {
+            Some(Ended::Command(Exit::of(u8::try_from(code).unwrap_or(u8::MAX))))
+        }
     }
 }
 
@@ -153,6 +159,6 @@ fn reason(cause: Cause, name: &str) -> String {
         Cause::Itself => "it has ended".to_owned(),
         Cause::Deadline => format!("the hold of {name:?} could not be renewed"),
         Cause::Lost => format!("the hold of {name:?} is lost"),
-        Cause::Supervisor => "the supervisor was asked to end".to_owned(),
+        Cause::Client => "its client has died".to_owned(),
     }
 }

@@ -1,14 +1,16 @@
 //! `run`: a command under a lock.
 
 mod child;
+mod exit_file;
 mod help;
 mod hold;
 mod keep;
+mod once_per;
 mod orders;
 mod turn;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +18,10 @@ use clap::{Args, ValueEnum};
 use stanchion::spi::clock;
 use stanchion::{ErrorKind, Guard, GuardKind, MutexMode, MutexOptions, OnMismatch, SemaphoreOptions, Store};
 
+use self::exit_file::{Ended, ExitFile};
 use self::hold::Lock;
 use self::keep::Keeping;
+use self::once_per::OncePer;
 use crate::errors;
 use crate::exit::{Exit, Failure};
 use crate::output::message;
@@ -48,7 +52,7 @@ pub(crate) struct Run {
     #[arg(long, value_enum, value_name = "HOW", requires = "semaphore", default_value_t = Mismatch::Refuse)]
     on_mismatch: Mismatch,
     /// Wait at most this long for the turn (0s: one attempt); without, as long as it takes
-    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    #[arg(long, short, visible_alias = "timeout", value_name = "TIME", value_parser = values::time)]
     wait: Option<Duration>,
     /// The lease: how long others wait after this machine has died (2s to 24h; 10s if not given)
     #[arg(long, value_name = "TIME", value_parser = values::ttl)]
@@ -57,8 +61,21 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TEXT", value_parser = values::label)]
     label: Option<String>,
     /// Do not wait: exit with 75 if the lock is held or waited for
-    #[arg(long, conflicts_with = "wait")]
+    #[arg(long, short = 'n', visible_alias = "nonblock", conflicts_with = "wait")]
     skip_if_held: bool,
+    /// Run once in this time, over all machines, counted from the begin of a run that has succeeded:
+    /// exit with 75 if there was one. Less than the interval of a crontab, by as much as its
+    /// machines' clocks and starts differ: 23h for a job of each night
+    #[arg(long, value_name = "TIME", value_parser = values::period, conflicts_with = "semaphore")]
+    once_per: Option<Duration>,
+    /// Exit with this code, in the place of 75 and 124, if the command was not run because the lock
+    /// is held or the time to wait is over, or the command has run by --once-per
+    #[arg(long, short = 'E', visible_alias = "conflict-exit-code", value_name = "N")]
+    skip_code: Option<u8>,
+    /// Write into this file how it has ended, as a word and a code: `command 3`, or `skipped 75`,
+    /// `timeout 124`, `lost 125`, `not-started 127`, `interrupted 143`, `failed 69`
+    #[arg(long, value_name = "FILE")]
+    exit_file: Option<PathBuf>,
     /// Say nothing about waiting and skipping, as cron would mail it
     #[arg(long, short)]
     quiet: bool,
@@ -87,11 +104,24 @@ impl From<Mismatch> for OnMismatch {
 /// Runs the command. Must be polled on the main thread: the supervisor ends with the thread that
 /// started it.
 pub(crate) async fn run(options: Run, target: &Target) -> Result<Exit, Failure> {
+    let file = options.exit_file.as_deref().map(ExitFile::begin).transpose()?;
+    let skip_code = options.skip_code.map(Exit::of);
+    let done = ended(options, target).await;
+    if let Some(file) = file {
+        file.write(&done);
+    }
+    done.map(|ended| match ended {
+        Ended::Here(exit @ (Exit::SKIPPED | Exit::TIME_OVER)) => skip_code.unwrap_or(exit),
+        ended => ended.exit(),
+    })
+}
+
+async fn ended(options: Run, target: &Target) -> Result<Ended, Failure> {
     let mut signals = Signals::new()?;
     let start = clock::now();
     let store = tokio::select! {
         store = connected(target, options.wait.unwrap_or(CONNECT_TIMEOUT)) => store?,
-        exit = signals.ends_waiting() => return Ok(exit),
+        exit = signals.ends_waiting() => return Ok(Ended::Here(exit)),
     };
     let wait = options.wait.map(|wait| wait.saturating_sub(start.elapsed()));
     let options = Run { wait, ..options };
@@ -123,20 +153,21 @@ async fn connected(target: &Target, limit: Duration) -> Result<Arc<dyn Store>, F
     }
 }
 
-async fn under_lock(options: &Run, store: &dyn Store, signals: &mut Signals) -> Result<Exit, Failure> {
+async fn under_lock(options: &Run, store: &dyn Store, signals: &mut Signals) -> Result<Ended, Failure> {
     let label = options.label.clone().unwrap_or_else(|| default_label(&options.command));
     let ttl = options.ttl.unwrap_or(DEFAULT_TTL);
     match options.semaphore {
         None if store.capabilities().mutex_mode != MutexMode::Lease => Err(Failure::Sessions),
         None => {
             let mutex = store.mutex(&options.name, MutexOptions::new().label(label).ttl(ttl))?;
-            with_lock(options, &*mutex, signals).await
+            let once = options.once_per.map(|period| OncePer::new(store, &options.name, period));
+            with_lock(options, &*mutex, once.transpose()?, signals).await
         }
         Some(permits) => {
             let settings = SemaphoreOptions::new(permits).on_mismatch(options.on_mismatch.into());
             let settings = settings.label(label).ttl(ttl);
             let semaphore = store.semaphore(&options.name, settings)?;
-            with_lock(options, &*semaphore, signals).await
+            with_lock(options, &*semaphore, None, signals).await
         }
     }
 }
@@ -144,16 +175,37 @@ async fn under_lock(options: &Run, store: &dyn Store, signals: &mut Signals) -> 
 async fn with_lock<L: Lock + ?Sized>(
     options: &Run,
     lock: &L,
+    once: Option<OncePer>,
     signals: &mut Signals,
-) -> Result<Exit, Failure> {
+) -> Result<Ended, Failure> {
     let guard = tokio::select! {
         taken = take(options, lock) => match taken? {
             Ok(guard) => guard,
-            Err(exit) => return Ok(exit),
+            Err(exit) => return Ok(Ended::Here(exit)),
         },
-        exit = signals.ends_waiting() => return Ok(exit),
+        exit = signals.ends_waiting() => return Ok(Ended::Here(exit)),
     };
-    held(options, guard, signals).await
+    let Some(once) = once else { return held(options, guard, signals).await };
+    let due_in = tokio::select! {
+        due_in = once.due_in() => due_in?,
+        exit = signals.ends_waiting() => return Ok(Ended::Here(exit)),
+    };
+    if !due_in.is_zero() {
+        if !options.quiet {
+            let (name, rest) = (&options.name, values::rounded(due_in));
+            message(format_args!("skipped: {name:?} has run, and is due again in {rest}"));
+        }
+        return Ok(Ended::Here(Exit::SKIPPED));
+    }
+    let begun = clock::now();
+    let noted = async || match once.note(begun).await {
+        Ok(()) => {}
+        Err(error) => {
+            let why = errors::text(&error);
+            message(format_args!("the run could not be noted, and may be repeated before its time: {why}"));
+        }
+    };
+    held_and(options, guard, signals, noted).await
 }
 
 /// Takes the lock, or says why it was not taken.
@@ -178,23 +230,36 @@ async fn take<L: Lock + ?Sized>(options: &Run, lock: &L) -> Result<Result<Guard<
     }))
 }
 
-async fn held<K: GuardKind>(options: &Run, guard: Guard<K>, signals: &mut Signals) -> Result<Exit, Failure> {
+async fn held<K: GuardKind>(options: &Run, guard: Guard<K>, signals: &mut Signals) -> Result<Ended, Failure> {
+    held_and(options, guard, signals, async || {}).await
+}
+
+/// Runs the command, and if it has succeeded does a last thing under the lock.
+async fn held_and<K: GuardKind>(
+    options: &Run,
+    guard: Guard<K>,
+    signals: &mut Signals,
+    last: impl AsyncFnOnce(),
+) -> Result<Ended, Failure> {
     let lease = options.ttl.unwrap_or(DEFAULT_TTL);
     let mut keeping = Keeping::start(&options.command, &guard, lease)?;
-    let exit = keeping.until_ended(&guard, signals).await;
+    let ended = keeping.until_ended(&guard, signals).await;
     drop(keeping);
+    if ended == Ended::Command(Exit::DONE) && guard.is_held() {
+        last().await;
+    }
     match guard.release().await {
-        Ok(()) => Ok(exit),
+        Ok(()) => Ok(ended),
         // That was reported.
-        Err(_) if exit == Exit::LOST => Ok(exit),
+        Err(_) if ended == Ended::Here(Exit::LOST) => Ok(ended),
         Err(error) if error.kind() == ErrorKind::Lost => {
             message(format_args!("the hold of {:?} was lost before the command ended", options.name));
-            Ok(Exit::LOST)
+            Ok(Ended::Here(Exit::LOST))
         }
         Err(error) => {
             let why = errors::text(&error);
             message(format_args!("the lock is free at the end of its lease: {why}"));
-            Ok(exit)
+            Ok(ended)
         }
     }
 }

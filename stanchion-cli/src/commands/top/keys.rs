@@ -11,15 +11,25 @@ pub(super) enum Wish {
     /// Ask the store now.
     Look,
     Free(Hold),
+    /// As the terminal's key for it, which is one as others here.
+    Stop,
     Quit,
 }
 
 pub(super) fn press(model: &mut Model, key: KeyEvent) -> Wish {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
-        return if key.code == KeyCode::Char('c') { Wish::Quit } else { Wish::Nothing };
+        return match key.code {
+            KeyCode::Char('c') => Wish::Quit,
+            KeyCode::Char('z') => Wish::Stop,
+            _ => Wish::Nothing,
+        };
     }
     match model.mode.clone() {
         Mode::Filter => of_filter(model, key.code),
+        Mode::Help => {
+            model.mode = Mode::Table;
+            Wish::Nothing
+        }
         Mode::Asked(hold) => {
             model.mode = Mode::Table;
             match key.code {
@@ -62,6 +72,7 @@ fn of_list(model: &mut Model, code: KeyCode) -> Wish {
             return Wish::Look;
         }
         KeyCode::Esc => model.mode = Mode::Table,
+        KeyCode::Char('?') => model.mode = Mode::Help,
         KeyCode::Char('s') => model.sort_by_next(),
         KeyCode::Char('/') => model.mode = Mode::Filter,
         KeyCode::Char('r') => return Wish::Look,
@@ -129,5 +140,11 @@ mod tests {
         assert_eq!(press_all(&mut model, &[KeyCode::Esc, KeyCode::Char('q')]), Wish::Quit);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(press(&mut model, interrupt), Wish::Quit);
+        let stop = KeyEvent::new(KeyCode::Char('z'), KeyModifiers::CONTROL);
+        assert_eq!(press(&mut model, stop), Wish::Stop);
+        press_all(&mut model, &[KeyCode::Char('?')]);
+        assert_eq!(model.mode, Mode::Help);
+        assert_eq!(press_all(&mut model, &[KeyCode::Char('q')]), Wish::Nothing, "any key ends the help");
+        assert_eq!(model.mode, Mode::Table);
     }
 }

@@ -14,6 +14,7 @@ use clap::Args;
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures_util::StreamExt as _;
 use ratatui::DefaultTerminal;
+use rustix::process::Signal;
 use stanchion::spi::clock;
 use stanchion::{Store, StoreExt as _};
 
@@ -23,6 +24,7 @@ use self::snapshot::Snapshot;
 use crate::errors;
 use crate::events;
 use crate::exit::{Exit, Failure};
+use crate::signals::{Signals, stop};
 use crate::url::Target;
 use crate::values;
 
@@ -33,7 +35,7 @@ const FRAME: Duration = Duration::from_millis(250);
 ///
 /// Keys: up and down (or k and j) choose, Enter shows all holders, f frees the chosen hold after a
 /// question, s sorts by the next column, / filters by a part of the name, Esc goes back, Space
-/// pauses, q quits. Each refresh looks at all keys of the server, in small parts, and asks for the
+/// pauses, ? explains, q quits. Each refresh looks at all keys of the server, in small parts, and asks for the
 /// holders of the names on the screen. Up to 2,000 names are shown; where there are more, each kind
 /// has a share, those in use come before idle ones, and a refresh looks at the keys once more for
 /// each kind.
@@ -55,22 +57,42 @@ pub(crate) async fn top(options: &Top, target: &Target) -> Result<Exit, Failure>
     // The library's warnings would stand across the picture; the view shows failed questions by
     // itself.
     events::keep_warnings();
-    let mut terminal = ratatui::try_init().map_err(Failure::system("the terminal cannot be used"))?;
-    let ended = watch(options, &*store, &mut terminal).await;
-    ratatui::restore();
-    ended.map(|()| Exit::DONE)
+    let mut signals = Signals::new()?;
+    let mut model = Model::new(store.capabilities().store);
+    loop {
+        let mut terminal = ratatui::try_init().map_err(Failure::system("the terminal cannot be used"))?;
+        let pause = watch(options, &*store, &mut terminal, &mut model, &mut signals).await;
+        // Whatever comes next finds the terminal as it was.
+        ratatui::restore();
+        match pause? {
+            Pause::Stop => stop(),
+            Pause::End(exit) => return Ok(exit),
+        }
+    }
+}
+
+/// Why nothing is shown any more.
+enum Pause {
+    End(Exit),
+    /// Until this process is told to go on.
+    Stop,
 }
 
 type Looking<'a> = Pin<Box<dyn Future<Output = Snapshot> + Send + 'a>>;
 
-/// Shows the store until the user quits.
-async fn watch(options: &Top, store: &dyn Store, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
+/// Shows the store until the user quits, or a signal comes.
+async fn watch(
+    options: &Top,
+    store: &dyn Store,
+    terminal: &mut DefaultTerminal,
+    model: &mut Model,
+    signals: &mut Signals,
+) -> Result<Pause, Failure> {
     let mut events = EventStream::new();
-    let mut model = Model::new(store.capabilities().store);
     let mut looking: Option<Looking<'_>> = None;
     let mut next_look = clock::now();
     loop {
-        let drawn = terminal.draw(|frame| view::draw(frame, &mut model));
+        let drawn = terminal.draw(|frame| view::draw(frame, model));
         drawn.map_err(Failure::Output)?;
         if looking.is_none() && !model.is_paused() && clock::now() >= next_look {
             next_look = clock::now() + options.interval;
@@ -79,10 +101,11 @@ async fn watch(options: &Top, store: &dyn Store, terminal: &mut DefaultTerminal)
         tokio::select! {
             event = events.next() => {
                 let event = event.ok_or_else(closed)?.map_err(Failure::Output)?;
-                match wished(&mut model, &event) {
+                match wished(model, &event) {
                     Wish::Nothing => {}
                     Wish::Look => next_look = clock::now(),
-                    Wish::Quit => return Ok(()),
+                    Wish::Quit => return Ok(Pause::End(Exit::DONE)),
+                    Wish::Stop => return Ok(Pause::Stop),
                     Wish::Free(hold) => {
                         let said = freed(store, &hold).await;
                         model.say(said);
@@ -101,6 +124,11 @@ async fn watch(options: &Top, store: &dyn Store, terminal: &mut DefaultTerminal)
                     model.say(warning);
                 }
             }
+            signal = signals.next() => match signal {
+                Signal::TSTP => return Ok(Pause::Stop),
+                Signal::CONT => {}
+                signal => return Ok(Pause::End(Exit::signal(signal.as_raw()))),
+            },
             () = clock::sleep(FRAME) => {}
         }
     }

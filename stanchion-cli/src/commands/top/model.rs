@@ -55,6 +55,8 @@ pub(super) enum Mode {
     Holders(usize),
     /// The question whether to free a hold.
     Asked(Hold),
+    /// The meaning of the keys.
+    Help,
 }
 
 /// The state of the view.

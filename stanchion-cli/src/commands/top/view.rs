@@ -5,6 +5,7 @@ use std::time::Duration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
+use ratatui::text::Span;
 use ratatui::widgets::{Cell, Paragraph, Row as Line, Table, TableState};
 use stanchion::{Holder, Kind};
 
@@ -18,7 +19,22 @@ const MIN_WIDTH: u16 = 50;
 const MIN_HEIGHT: u16 = 8;
 /// The cells of a bar.
 const BAR: usize = 10;
-const KEYS: &str = "up/down choose  Enter holders  f free  s sort  / filter  Space pause  q quit";
+/// Width from which on there is room for bars.
+const WITH_BARS: u16 = 100;
+const KEYS: &str = "up/down choose  Enter holders  f free  s sort  / filter  ? help  q quit";
+const HELP: [(&str, &str); 11] = [
+    ("up, down, k, j", "choose a row"),
+    ("page up, page down, g, G", "a screen up or down, the first row, the last one"),
+    ("Enter", "all holders of the chosen name"),
+    ("f", "free the chosen hold, after a question"),
+    ("s", "sort by the next of name, waiting, age and kind"),
+    ("/", "show only the names with a text in them"),
+    ("Esc", "back to all names; without the filter, while it is written"),
+    ("r", "look now"),
+    ("Space", "pause, and go on"),
+    ("Ctrl-Z", "stop this program; fg makes it go on"),
+    ("q, Ctrl-C", "quit"),
+];
 
 /// Draws the whole picture.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model) {
@@ -33,6 +49,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &mut Model) {
     frame.render_widget(Paragraph::new(heading(model)).style(bold()), head);
     match &model.mode {
         Mode::Holders(at) => holders(frame, model, *at, table),
+        Mode::Help => help(frame, table),
         _ => names(frame, model, table),
     }
     frame.render_widget(Paragraph::new(foot_of(model)).style(Style::new().add_modifier(Modifier::DIM)), foot);
@@ -75,6 +92,7 @@ fn foot_of(model: &Model) -> String {
     let text = match &model.mode {
         Mode::Filter => format!("filter: {}_  (Enter keeps it, Esc clears it)", model.filter),
         Mode::Asked(hold) => format!("free {:?}? y frees it, any other key does not", hold.key.1),
+        Mode::Help => "any key goes back".to_owned(),
         _ => match &model.message {
             Some(message) => message.clone(),
             None if model.filter.is_empty() => KEYS.to_owned(),
@@ -88,23 +106,69 @@ fn names(frame: &mut Frame<'_>, model: &mut Model, area: Rect) {
     model.height = usize::from(area.height.saturating_sub(1));
     let index = model.index();
     model.first = model.first.min(index).max((index + 1).saturating_sub(model.height));
-    let lines: Vec<_> =
-        model.rows().iter().skip(model.first).take(model.height).map(|row| line(model, row)).collect();
-    let widths = [
-        Constraint::Length(12),
-        Constraint::Fill(3),
-        Constraint::Fill(2),
-        Constraint::Length(9),
-        Constraint::Length(17),
-        Constraint::Length(7),
-    ];
-    let head = Line::new(["kind", "name", "held by", "for", "lease or tokens", "waiting"]).style(bold());
-    let table = Table::new(lines, widths).header(head).row_highlight_style(chosen());
+    let columns = Columns::of(area.width);
+    let shown = model.rows().iter().skip(model.first).take(model.height);
+    let lines: Vec<_> = shown.map(|row| line(model, row, &columns)).collect();
+    let lease = if columns.has_bars { "lease or tokens" } else { "lease" };
+    let waiting = if columns.has_bars { "waiting" } else { "wait" };
+    let head = Line::new(["kind", "name", "held by", "for", lease, waiting]).style(bold());
+    let table = Table::new(lines, columns.widths.map(Constraint::Length));
+    let table = table.header(head).row_highlight_style(chosen());
     let mut state = TableState::new().with_selected(Some(index - model.first));
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn line<'a>(model: &Model, row: &Row) -> Line<'a> {
+/// The columns of the table. What tells names apart is the last to go.
+struct Columns {
+    widths: [u16; 6],
+    has_bars: bool,
+}
+
+impl Columns {
+    fn of(width: u16) -> Self {
+        let has_bars = width >= WITH_BARS;
+        let [kind, age, lease, waiting] = if has_bars { [5, 9, 17, 7] } else { [5, 7, 7, 5] };
+        // Between two columns there is a blank.
+        let rest = width.saturating_sub(kind + age + lease + waiting + 5);
+        let name = if has_bars { rest * 3 / 5 } else { rest * 2 / 3 };
+        Self { widths: [kind, name, rest - name, age, lease, waiting], has_bars }
+    }
+}
+
+/// Returns the word for a kind that fits a narrow column.
+fn short(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex => "mutex",
+        Kind::Semaphore => "sem",
+        Kind::WaitGroup => "group",
+        Kind::Limiter => "limit",
+        Kind::BloomFilter => "bloom",
+        _ => kind.as_str(),
+    }
+}
+
+/// Returns a text that fits this number of cells: names often differ at their ends, so that the
+/// middle is left out.
+fn fitting(text: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if Span::raw(text).width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(1);
+    let cells = |letter: char| Span::raw(letter.to_string()).width();
+    let within = |most: usize| {
+        move |sum: &mut usize, letter: char| {
+            *sum += cells(letter);
+            (*sum <= most).then_some(letter)
+        }
+    };
+    let tail: Vec<_> = text.chars().rev().scan(0, within(room.div_ceil(2))).collect();
+    let taken: usize = tail.iter().copied().map(cells).sum();
+    let head = text.chars().scan(0, within(room - taken));
+    head.chain(['…']).chain(tail.iter().rev().copied()).collect()
+}
+
+fn line<'a>(model: &Model, row: &Row, columns: &Columns) -> Line<'a> {
     let holder = row.holders.iter().max_by_key(|holder| holder.age);
     let held = match (holder, row.listed.holders) {
         (Some(holder), Some(2..)) => {
@@ -117,14 +181,15 @@ fn line<'a>(model: &Model, row: &Row) -> Line<'a> {
     let age = holder.and_then(|holder| holder.age).map_or_else(String::new, |age| rounded(age).to_string());
     let waiters = row.waiters();
     let cells = [
-        row.listed.kind.as_str().replace('_', "-"),
+        short(row.listed.kind).to_owned(),
         row.listed.name.as_str().to_owned(),
         held,
         age,
-        gauge(model, row, holder),
+        gauge(model, row, holder, columns.has_bars),
         if waiters > 0 { waiters.to_string() } else { String::new() },
     ];
-    Line::new(cells.map(|cell| Cell::from(printable(&cell).into_owned())))
+    let cells = cells.iter().zip(columns.widths);
+    Line::new(cells.map(|(cell, width)| Cell::from(fitting(&printable(cell), width))))
 }
 
 fn label(holder: &Holder) -> String {
@@ -132,13 +197,17 @@ fn label(holder: &Holder) -> String {
 }
 
 /// The rest of a lease, or the tokens of a limiter.
-fn gauge(model: &Model, row: &Row, holder: Option<&Holder>) -> String {
+fn gauge(model: &Model, row: &Row, holder: Option<&Holder>, has_bar: bool) -> String {
+    let shown = |part, whole, text: String| match has_bar {
+        true => format!("{} {text}", bar(part, whole)),
+        false => text,
+    };
     if let (Some(tokens), Some(limit)) = (row.listed.tokens, row.listed.limit) {
-        return format!("{} {tokens}", bar(tokens, limit));
+        return shown(tokens, limit, tokens.to_string());
     }
     let Some(left) = holder.and_then(|holder| model.left(holder)) else { return String::new() };
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    format!("{} {:.1}s", bar(millis(left), millis(model.longest(row))), left.as_secs_f64())
+    shown(millis(left), millis(model.longest(row)), format!("{:.1}s", left.as_secs_f64()))
 }
 
 fn bar(part: u64, whole: u64) -> String {
@@ -146,6 +215,14 @@ fn bar(part: u64, whole: u64) -> String {
     let full = part.min(whole).saturating_mul(cells).checked_div(whole).unwrap_or_default();
     let full = usize::try_from(full).unwrap_or(BAR).min(BAR);
     "█".repeat(full) + &"░".repeat(BAR - full)
+}
+
+/// What the keys do.
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let lines = HELP.map(|(key, meaning)| Line::new([key, meaning]));
+    let widths = [Constraint::Length(24), Constraint::Fill(1)];
+    let head = Line::new(["key", "what it does"]).style(bold());
+    frame.render_widget(Table::new(lines, widths).header(head), area);
 }
 
 /// All holders of the chosen name.
@@ -198,8 +275,43 @@ mod tests {
             assert!(mutex.contains(part), "{part}: {mutex}");
         }
         assert!(mutex.ends_with('4'), "{mutex}");
-        assert!(lines[3].contains("limiter") && lines[3].contains("███░░░░░░░ 3"), "{lines:?}");
+        assert!(lines[3].contains("limit ") && lines[3].contains("███░░░░░░░ 3"), "{lines:?}");
         assert!(lines[9].starts_with("up/down choose"), "{lines:?}");
+    }
+
+    /// Names that differ at their beginnings or ends alone, at the widths of common terminals.
+    #[test]
+    fn names_are_told_apart_in_narrow_terminals() {
+        let path = "a/long/way/to/a/job/of/this/service";
+        let names = ["x", "y"].map(|end| [format!("{path}/{end}"), format!("{end}/{path}")]).concat();
+        let mut model = Model::new("redis");
+        model.update(snapshot(names.iter().map(|name| row(Kind::WaitGroup, name, 2, 61)).collect()));
+        for width in [50, 60, 80, 100, 132] {
+            let lines = drawn(&mut model, width, 10);
+            let shown: std::collections::HashSet<_> =
+                lines[2..6].iter().map(|line| line.split_whitespace().nth(1).unwrap().to_owned()).collect();
+            assert_eq!(shown.len(), 4, "{width}: {lines:?}");
+            assert_eq!(lines[2].contains('█'), width >= 100, "{lines:?}");
+            for part in ["group ", "1m 1s", "2"] {
+                assert!(lines[2].contains(part), "{width}: {part}: {lines:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_in_its_middle() {
+        let cut = |width| fitting("abcdefghij", width);
+        assert_eq!([10, 9, 6, 2, 1].map(cut), ["abcdefghij", "abcd…ghij", "ab…hij", "…j", "…"]);
+        assert_eq!(fitting("日本語日本語", 7), "日本…語", "a wide letter is not halved");
+    }
+
+    #[test]
+    fn the_keys_are_explained() {
+        let mut model = model();
+        model.mode = Mode::Help;
+        let lines = drawn(&mut model, 80, 14);
+        assert!(lines.iter().any(|line| line.starts_with("Ctrl-Z") && line.contains("fg")), "{lines:?}");
+        assert_eq!(lines[13], "any key goes back");
     }
 
     #[test]
