@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_lock::Mutex;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -10,6 +12,8 @@ use http::header::{self, HeaderName};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use sha2::{Digest as _, Sha256};
+use stanchion_core::clock::sleep;
+use stanchion_core::observe::events::Seldom;
 use stanchion_core::{Error, Result};
 
 use crate::App;
@@ -25,6 +29,24 @@ pub(crate) struct Access {
     /// The label of a user that frees a lock.
     pub(crate) unlock: Option<String>,
     hosts: Option<Vec<String>>,
+    guesses: Guesses,
+}
+
+/// Time between two answers to wrong tokens, and between two warnings.
+const BETWEEN_GUESSES: Duration = Duration::from_millis(250);
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
+
+/// Requests that show a wrong token.
+#[derive(Debug)]
+struct Guesses {
+    turn: Mutex<()>,
+    warning: Seldom,
+}
+
+impl Default for Guesses {
+    fn default() -> Self {
+        Self { turn: Mutex::new(()), warning: Seldom::new(BETWEEN_WARNINGS) }
+    }
 }
 
 /// The hash of a token: the time that a comparison of hashes takes says nothing about the token.
@@ -66,13 +88,26 @@ impl Access {
         }
     }
 
-    /// Returns whether a request shows the token. A browser sends this header for no other site.
-    pub(crate) fn knows(&self, headers: &HeaderMap) -> bool {
+    /// Lets a request through that shows the token. A browser sends this header for no other site.
+    ///
+    /// # Errors
+    /// A refusal: at once without a token; after a pause with a wrong one, of which all clients
+    /// together have four in a second, and a `warn` every 10 s at most.
+    pub(crate) async fn admit(&self, headers: &HeaderMap) -> std::result::Result<(), Refusal> {
         let shown = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        let token = shown.and_then(|shown| shown.split_at_checked(BEARER.len()));
+        let Some(shown) = shown else { return Err(Refusal::unauthorized()) };
+        let token = shown.split_at_checked(BEARER.len());
         let token =
             token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(BEARER)).map(|(_, token)| hash(token));
-        self.token.as_ref().is_some_and(|expected| token == Some(expected.0))
+        if self.token.as_ref().is_some_and(|expected| token == Some(expected.0)) {
+            return Ok(());
+        }
+        if self.guesses.warning.is_due() {
+            tracing::warn!(name: "stanchion.web.wrong_token", "a request showed a wrong token");
+        }
+        let _turn = self.guesses.turn.lock().await;
+        sleep(BETWEEN_GUESSES).await;
+        Err(Refusal::unauthorized())
     }
 
     fn answers(&self, uri: &Uri, headers: &HeaderMap) -> bool {
@@ -129,8 +164,11 @@ pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: N
             .into_response()
     } else if !is_page && is_cross_site(request.uri(), request.headers()) && !is_visit(&request) {
         Refusal::new(StatusCode::FORBIDDEN, "pages of other sites are not answered").into_response()
-    } else if access.protects_reads && !is_page && !access.knows(request.headers()) {
-        Refusal::unauthorized().into_response()
+    } else if access.protects_reads && !is_page {
+        match access.admit(request.headers()).await {
+            Ok(()) => next.run(request).await,
+            Err(refusal) => refusal.into_response(),
+        }
     } else {
         next.run(request).await
     };

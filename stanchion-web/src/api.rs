@@ -4,11 +4,13 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::header::WWW_AUTHENTICATE;
+use http::request::Parts;
 use http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stanchion_core::{Error, ErrorKind, Kind, ListOptions, Listed, Name, StoreExt as _, Ticket};
@@ -47,6 +49,37 @@ impl From<Error> for Refusal {
         };
         // No error of the library contains a password.
         Self { kind: Some(error.kind()), ..Self::new(status, error.to_string()) }
+    }
+}
+
+/// What the address of a request says; a refusal of it is one as all others.
+#[derive(Debug)]
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(rejection) => Err(Refusal::new(rejection.status(), rejection.body_text())),
+        }
+    }
+}
+
+/// Answers a path that there is not.
+pub(crate) async fn not_found() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "there is no such path")
+}
+
+/// Answers a method that a path does not know.
+pub(crate) async fn method_not_allowed() -> Refusal {
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not know this method")
+}
+
+impl From<PathRejection> for Refusal {
+    fn from(rejection: PathRejection) -> Self {
+        Self::new(rejection.status(), rejection.body_text())
     }
 }
 
@@ -118,7 +151,7 @@ struct Names<'a> {
 
 pub(crate) async fn names(
     State(app): State<Arc<App>>,
-    Query(filter): Query<Filter>,
+    Asked(filter): Asked<Filter>,
 ) -> Result<Response, Refusal> {
     let scope = filter.scope()?;
     let mut look = app.watch.look().await;
@@ -155,8 +188,9 @@ struct One<'a> {
 /// Answers with one name. Its holds are asked for now; its other figures are of the latest look.
 pub(crate) async fn name(
     State(app): State<Arc<App>>,
-    Path((kind, name)): Path<(String, String)>,
+    asked: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Response, Refusal> {
+    let Path((kind, name)) = asked?;
     let kind = kind_of(&kind)?;
     let name = Name::new(&name)?;
     app.check_name(name.as_str())?;
@@ -201,9 +235,7 @@ pub(crate) async fn unlock(
     let Some(label) = &app.access.unlock else {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "this dashboard frees no locks"));
     };
-    if !app.access.knows(&headers) {
-        return Err(Refusal::unauthorized());
-    }
+    app.access.admit(&headers).await?;
     let Json(meant) = meant?;
     let kind = kind_of(&meant.kind)?;
     app.check_name(&meant.name)?;

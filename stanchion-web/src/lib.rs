@@ -182,6 +182,11 @@ impl Dashboard {
 
     /// Makes the router. No I/O: the first request looks at the store.
     ///
+    /// Without [`hosts`](Self::hosts) it answers to every name, as the service does that it is
+    /// nested into: name the hosts here, or let the service refuse others, so that no page of
+    /// another site reaches it by a name of its own for this address. The limits of connections
+    /// (how many, and how long an idle one lives) are those of the service, too.
+    ///
     /// # Errors
     /// `InvalidArgument` if the interval is out of range, or if locks can be freed or reads need a
     /// token and there is no token.
@@ -225,6 +230,8 @@ impl Dashboard {
             .route("/api/v1/names/{kind}/{name}", get(api::name))
             .route("/api/v1/health", get(api::health))
             .route("/api/v1/unlock", post(api::unlock).layer(DefaultBodyLimit::max(MAX_BODY)))
+            .fallback(api::not_found)
+            .method_not_allowed_fallback(api::method_not_allowed)
             .layer(middleware::from_fn_with_state(Arc::clone(&app), access::check))
             .with_state(Arc::clone(&app));
         Ok((router, app))

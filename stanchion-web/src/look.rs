@@ -11,6 +11,7 @@ use serde::Serialize;
 use stanchion_core::clock::{Instant, now, sleep_until};
 use stanchion_core::{ErrorKind, Inspection, Kind, ListOptions, Result, Store, StoreExt as _};
 
+use crate::messages::Messages;
 use crate::overview::{Overview, Seen};
 use crate::row::{Key, Millis, Row, has_holders, millis, number};
 
@@ -108,6 +109,8 @@ pub(crate) struct Watch {
     turn: Option<Turn>,
     origin: Instant,
     latest: Mutex<Arc<Look>>,
+    /// What its viewers are told.
+    pub(crate) messages: Messages,
 }
 
 impl Watch {
@@ -138,7 +141,7 @@ impl Watch {
             inspected: HashMap::new(),
             due: origin,
         };
-        Self { store, scope, interval, turn, origin, latest: Mutex::new(Arc::new(none)) }
+        Self { store, scope, interval, turn, origin, latest: Mutex::new(Arc::new(none)), messages: Messages::default() }
     }
 
     /// Returns the time.

@@ -234,3 +234,53 @@ fn settings_that_make_no_sense_are_refused() {
         assert_eq!(wrong.into_router().unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }
+
+/// Wrong tokens are told from none: those are answered at once, these one after the other.
+#[tokio::test(start_paused = true)]
+async fn guesses_of_the_token_take_time() {
+    let router = dashboard(&store()).token(TOKEN).token_to_read(true).into_router().unwrap();
+    let ask = |token: &str| {
+        let request = request("/api/v1/health").header("authorization", format!("Bearer {token}"));
+        let (router, request) = (router.clone(), request.body(Body::empty()).unwrap());
+        async move { send(&router, request).await.status }
+    };
+    let begin = tokio::time::Instant::now();
+    for _ in 0..100 {
+        assert_eq!(get(&router, "/api/v1/health").await.status, StatusCode::UNAUTHORIZED);
+        assert_eq!(ask(TOKEN).await, StatusCode::OK);
+    }
+    assert_eq!(begin.elapsed(), std::time::Duration::ZERO);
+    let guesses = futures_util::future::join_all((0..20).map(|number| ask(&number.to_string())));
+    let right = async {
+        assert_eq!(ask(TOKEN).await, StatusCode::OK);
+        begin.elapsed()
+    };
+    let (guesses, right) = futures_util::future::join(guesses, right).await;
+    assert!(guesses.iter().all(|status| *status == StatusCode::UNAUTHORIZED));
+    assert!(right < std::time::Duration::from_millis(250), "whoever knows it does not wait: {right:?}");
+    assert!(begin.elapsed() >= std::time::Duration::from_secs(5), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn whatever_is_refused_is_json() {
+    let router = dashboard(&store()).into_router().unwrap();
+    let nested = Router::new().nest("/locks", dashboard(&store()).into_router().unwrap());
+    for (path, method, status) in [
+        ("/no/such/path", "GET", StatusCode::NOT_FOUND),
+        ("/api/v1/names/mutex", "GET", StatusCode::NOT_FOUND),
+        ("/api/v1/names", "DELETE", StatusCode::METHOD_NOT_ALLOWED),
+        ("/api/v1/names?kind=mutex&kind=mutex", "GET", StatusCode::BAD_REQUEST),
+        ("/api/v1/names?kind=lock", "GET", StatusCode::BAD_REQUEST),
+        ("/events?prefix=%00", "GET", StatusCode::BAD_REQUEST),
+        ("/api/v1/names/mutex/%ff", "GET", StatusCode::BAD_REQUEST),
+        ("/api/v1/names/lock/a", "GET", StatusCode::BAD_REQUEST),
+    ] {
+        for (router, below) in [(&router, ""), (&nested, "/locks")] {
+            let request = request(&format!("{below}{path}")).method(method);
+            let answer = send(router, request.body(Body::empty()).unwrap()).await;
+            assert_eq!(answer.status, status, "{below}{path}: {}", answer.body);
+            assert_eq!(answer.header("content-type"), "application/json", "{below}{path}");
+            assert!(answer.json()["error"].is_string() && answer.header("x-frame-options") == "DENY");
+        }
+    }
+}
