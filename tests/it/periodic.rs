@@ -7,6 +7,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use stanchion::memory::{ManualClock, MemoryStore};
 use stanchion::{ElectionOptions, ErrorKind, FencingToken, LimiterOptions, Quota, Store, StoreExt};
 use stanchion_conformance::support::{definite, eventually, within};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, RedisServer};
@@ -100,8 +101,63 @@ async fn c7_every_period_has_one_run() {
     assert_eq!(starts.len(), 9, "{starts:?}");
     for (index, pair) in (1..).zip(starts.windows(2)) {
         let least = MINUTE.max(STEP * index);
-        // Milliseconds are rounded up.
+        // A timer of the runtime is late by a millisecond.
         assert!((least..least + Duration::from_millis(2)).contains(&(pair[1] - pair[0])), "{starts:?}");
+    }
+}
+
+/// Each run begins a little late, and none of the later ones later.
+#[tokio::test(start_paused = true)]
+async fn c7_periods_do_not_grow() {
+    let store: Arc<dyn Store> = stanchion::connect("memory:").await.unwrap();
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let job = store.every(JOB, MINUTE, options(), async |_| {
+        starts.lock().unwrap().push(Instant::now());
+        tokio::time::advance(Duration::from_micros(300)).await;
+        Ok::<_, Infallible>(())
+    });
+    timeout(MINUTE * 100, job.unwrap().run()).await.expect_err("it goes on");
+    let starts = starts.lock().unwrap();
+    assert!(starts.len() >= 100, "{}", starts.len());
+    for (number, start) in (0..).zip(&*starts) {
+        let (since, due) = (start.duration_since(starts[0]), MINUTE * number);
+        // A timer of the runtime is late by a millisecond.
+        assert!((due..due + Duration::from_millis(3)).contains(&since), "{number}: {since:?}");
+    }
+}
+
+/// Another version of the program runs it less often: what is due by the old period is due.
+#[tokio::test(start_paused = true)]
+async fn c7_a_longer_period_puts_off_nothing_that_is_due() {
+    let store: Arc<dyn Store> = stanchion::connect("memory:").await.unwrap();
+    let (runs, begin) = (Runs::default(), Instant::now());
+    let fails = store.every(JOB, MINUTE, options(), async |_| Err("its own error")).unwrap();
+    timeout(MINUTE, fails.run()).await.expect_err("it goes on");
+    sleep(MINUTE * 6).await;
+    tokio::select! {
+        ended = succeeds(&*store, HOUR * 24, &runs) => panic!("{ended:?}"),
+        () = runs.reach(1) => {}
+    }
+    assert!(begin.elapsed() < MINUTE * 8, "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn c7_a_job_follows_a_clock_that_a_test_moves() {
+    let clock = ManualClock::new();
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let runs = Runs::default();
+    let moves = async {
+        for count in 1..=5 {
+            runs.reach(count).await;
+            noted(&store).await;
+            assert_eq!(runs.count(), count);
+            clock.advance(HOUR);
+        }
+        runs.reach(6).await;
+    };
+    tokio::select! {
+        ended = succeeds(&store, HOUR, &runs) => panic!("{ended:?}"),
+        () = moves => {}
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::clock::{self, micros};
+use stanchion_core::clock::{self, Late, micros, timeout};
 use stanchion_core::engine::Agreed;
 use stanchion_core::limiter::{Bucket, ExactQuota, MAX};
 use stanchion_core::observe::metering::Meter;
@@ -20,6 +20,9 @@ use super::LimiterClock;
 use super::entry::LimiterEntry;
 use crate::clock::Moment;
 use crate::session::Session;
+
+/// Maximum time between two looks whether a bucket is full.
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A limiter in this process.
 #[derive(Debug)]
@@ -221,6 +224,20 @@ impl Limiter for MemoryLimiter {
 
     async fn peek(&self) -> Result<Decision> {
         self.take("peek", 0)
+    }
+
+    async fn until_full(&self) -> Result<()> {
+        let clock = self.handle.clock();
+        loop {
+            let looked = self.handle.look(|bucket, at| (at, bucket.peek(at.micros).reset_after));
+            let (at, left) = looked.map_err(self.context("until_full"))?;
+            if left == 0 {
+                return Ok(());
+            }
+            let full = clock.sleep_until(clock.after(at, left));
+            // It may be filled before.
+            let (Ok(()) | Err(Late)) = timeout(LOOK_INTERVAL, full).await;
+        }
     }
 
     async fn quota(&self) -> Result<ExactQuota> {

@@ -5,8 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::clock::sleep;
 use crate::limiter::{ExactQuota, Quota};
 use crate::{Decision, Reservation, Result};
+
+/// Maximum time between two looks whether a bucket is full: an operator may reset the limiter, and a
+/// store lose it.
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A named rate limiter: a token bucket, computed exactly, by the store's clock.
 ///
@@ -164,6 +169,40 @@ pub trait Limiter: Debug + Send + Sync {
     /// [C20]: crate::contract#c20
     async fn peek(&self) -> Result<Decision> {
         self.allow_n(0).await
+    }
+
+    /// Waits until the bucket is full, by the clock of its limiter, which on the memory store can be
+    /// one that a test moves. Takes nothing: another caller may take tokens right after. A bucket
+    /// that is filled by [`reset`](Self::reset), or has another quota meanwhile, is noticed after a
+    /// minute.
+    ///
+    /// # Errors
+    /// As [`peek`](Self::peek).
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let limiter = store.limiter("partner", LimiterOptions::new(Quota::per_second(1_000)))?;
+    /// limiter.allow_n(5).await?;
+    /// limiter.until_full().await?;
+    /// assert_eq!(limiter.peek().await?.remaining, 1_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn until_full(&self) -> Result<()> {
+        loop {
+            match self.peek().await?.reset_after {
+                Duration::ZERO => return Ok(()),
+                left => sleep(left.min(LOOK_INTERVAL)).await,
+            }
+        }
     }
 
     /// Returns the quota in force, in lowest terms: the stored one or, if none is stored, this

@@ -218,8 +218,10 @@ pub trait StoreExt: Store {
     /// runs are repeated at growing intervals. A run that succeeded is noted at the store, so that
     /// the next leader waits for the rest of the period. No I/O.
     ///
-    /// By the store's clock, at least a period lies between the beginnings of two runs that
-    /// succeed. A period without a leader is left out.
+    /// By the store's clock, runs that succeed are due a period apart, to within the time of a
+    /// request; each begins when it is due or later. A run that begins late, by less than a period,
+    /// does not move the next one. A period without a leader is left out. On a memory store whose
+    /// clock a test moves, the job follows that clock.
     ///
     /// Limitation: a run is repeated, with a larger token, if its instance dies or drops
     /// [`run`](PeriodicJob::run) after the effects of the run and before the note, or if the store

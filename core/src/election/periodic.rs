@@ -19,17 +19,14 @@ use crate::{Error, FencingToken, Limiter, LimiterOptions, MutexGuard, OnMismatch
 
 /// Maximum period: a year.
 const MAXIMUM: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// Tokens of a bucket that come in a second: one for each millisecond.
-const RATE: u64 = 1_000;
+/// Tokens of a bucket that come in a second: one for each microsecond.
+const RATE: u64 = 1_000_000;
 
 /// Minimum interval before a failed run or request is repeated: the pause of the options may be
 /// shorter.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 /// Maximum interval before a failed run is repeated.
 const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
-/// Maximum time between two looks whether a run is due: an operator may reset the limiter, and a
-/// store lose it.
-const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A job that runs once in each period, on one of several instances, made by
 /// [`StoreExt::every`](crate::StoreExt::every). It does nothing until [`run`](Self::run).
@@ -37,9 +34,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// # How it is done
 /// The instance that leads, as of an [`Election`], runs the job. When a run has succeeded, the
 /// leader notes it at the store in a bucket of the same name, a [`Limiter`]: it takes as many
-/// tokens as there are milliseconds until the next run. The bucket is full when that run is due, by
-/// the store's clock. A run whose leader fails before the note leaves the bucket full, and the next
-/// leader repeats it.
+/// tokens as there are microseconds until the next run, a period after the one that was due. The
+/// bucket is full when that run is due, by the store's clock. A run whose leader fails before the
+/// note leaves the bucket full, and the next leader repeats it.
 #[must_use = "a job runs only while `run` is polled"]
 pub struct PeriodicJob<F> {
     election: Election<F>,
@@ -69,7 +66,7 @@ impl<F> PeriodicJob<F> {
                 "a period is from 1 ms to 366 days, not {period:?}"
             )));
         }
-        let quota = Quota::per_second(RATE).burst(milliseconds(period));
+        let quota = Quota::per_second(RATE).burst(microseconds(period));
         let bucket = store.limiter(name, LimiterOptions::new(quota).on_mismatch(OnMismatch::Replace))?;
         let schedule = Schedule { period, quota, pause: options.pause.max(FIRST_RETRY), bucket };
         Ok(Self { election: Election::new(store.mutex(name, options.mutex())?, options, job), schedule })
@@ -197,12 +194,9 @@ impl Term {
         W: Future<Output: JobResult>,
     {
         let Self { schedule, failures, .. } = self;
-        // That of an instance with another period, of another version of the program, is no longer
-        // in force.
-        schedule.answered(|| schedule.bucket.set_quota(schedule.quota)).await?;
+        schedule.begin().await?;
         loop {
-            schedule.due().await?;
-            let begun = now();
+            let due = schedule.due().await?;
             // A closure that has panicked is called again, as that of a task of tokio is not: the
             // next run may succeed.
             let run = AssertUnwindSafe(async { job(&self.guard).await }).catch_unwind().await;
@@ -217,7 +211,7 @@ impl Term {
             };
             let Some(failure) = failure else {
                 failures.store(0, Ordering::Relaxed);
-                self.note(begun, schedule.period).await?;
+                self.note(due, schedule.period).await?;
                 // Where no step waits, as on the memory store, and the next run is due, orders are
                 // seen here.
                 yield_now().await;
@@ -238,14 +232,14 @@ impl Term {
         }
     }
 
-    /// Notes at the store that the next run is due a time after `begun`: the bucket is not full
+    /// Notes at the store that the next run is due a time after `since`: the bucket is not full
     /// until then. Only this leader makes notes, so a bucket that is not full after an answer was
     /// lost has this one.
-    async fn note(&self, begun: Instant, time: Duration) -> Result<()> {
+    async fn note(&self, since: Instant, time: Duration) -> Result<()> {
         let Schedule { bucket, pause, .. } = &self.schedule;
         loop {
             // After a run that took longer than the period the next one is due.
-            let cost = milliseconds(time.saturating_sub(begun.elapsed()));
+            let cost = microseconds(time.saturating_sub(now().saturating_duration_since(since)));
             if cost == 0 {
                 return Ok(());
             }
@@ -272,15 +266,28 @@ impl Schedule {
         doubled.min(LAST_RETRY.max(self.pause)).min(self.period)
     }
 
-    /// Waits until the next run is due.
-    async fn due(&self) -> Result<()> {
-        loop {
-            let left = self.answered(|| self.bucket.peek()).await?.reset_after;
-            if left.is_zero() {
-                return Ok(());
-            }
-            sleep(left.min(LOOK_INTERVAL)).await;
+    /// Puts the period in force in the place of another version's. What is due by that one is due.
+    async fn begin(&self) -> Result<()> {
+        let is_due = self.answered(|| self.bucket.peek()).await?.reset_after.is_zero();
+        self.answered(|| self.bucket.set_quota(self.quota)).await?;
+        if is_due {
+            self.answered(|| self.bucket.reset()).await?;
         }
+        Ok(())
+    }
+
+    /// Waits until the next run is due. Returns when it was: a run that begins a little late does
+    /// not move the ones that follow. One that was due for a period or longer is due now.
+    async fn due(&self) -> Result<Instant> {
+        let (asked, left) = self.answered(async || Ok((now(), self.bucket.peek().await?.reset_after))).await?;
+        if left.is_zero() {
+            return Ok(now());
+        }
+        self.answered(|| self.bucket.until_full()).await?;
+        let (now, due) = (now(), asked.checked_add(left));
+        // It is later than now where a test moves the clock, and where the bucket was reset.
+        let is_recent = |due: &Instant| *due <= now && now - *due < self.period;
+        Ok(due.filter(is_recent).unwrap_or(now))
     }
 
     /// Asks the store until it answers.
@@ -303,7 +310,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
-/// Returns a time in whole milliseconds, rounded up.
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+/// Returns a time in whole microseconds, rounded up.
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
