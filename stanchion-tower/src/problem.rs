@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use stanchion_core::QuotaPolicy;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -21,7 +21,7 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 pub(crate) struct Violated(pub(crate) QuotaPolicy);
 
 /// Gives the refusals of the layers inside a body of `application/problem+json` ([RFC 9457]), for
-/// clients that read one: its `type`, `title` and `status`, and after a refusal of a limit of rate
+/// clients that read one: its `type`, `title`, `status` and `detail`, and after a refusal of a limit of rate
 /// the draft's type `quota-exceeded` with the names of the policy in `violated-policies`. The
 /// refusal of a gRPC call has no body; other answers stay as they are. The body of the service must
 /// be one that a `String` becomes.
@@ -82,12 +82,13 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
+        let has_body = request.method() != Method::HEAD;
         let answer = self.0.call(request);
-        Box::pin(async move { Ok(explained(answer.await?)) })
+        Box::pin(async move { Ok(explained(answer.await?, has_body)) })
     }
 }
 
-fn explained<R: From<String>>(mut response: Response<R>) -> Response<R> {
+fn explained<R: From<String>>(mut response: Response<R>, has_body: bool) -> Response<R> {
     let Some(refused) = response.extensions().get::<Refused>().copied() else { return response };
     // Whoever has described it already knows better; the type is that of the call with gRPC.
     if response.headers().contains_key(CONTENT_TYPE) {
@@ -97,19 +98,24 @@ fn explained<R: From<String>>(mut response: Response<R>) -> Response<R> {
     let body = problem(refused, response.status(), violated);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, PROBLEM);
-    headers.remove(CONTENT_LENGTH);
-    response.map(|_| R::from(body))
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    response.map(|_| R::from(if has_body { body } else { String::new() }))
 }
 
 fn problem(refused: Refused, status: StatusCode, violated: Option<&QuotaPolicy>) -> String {
+    let detail = match refused {
+        Refused::Rate { retry_after: None } => "the request costs more than the quota",
+        Refused::Rate { .. } => "the quota is used up",
+        Refused::Full => "too many requests are under way",
+        Refused::StoreAway => "the limit cannot be checked now",
+        Refused::Broken => "the limit cannot be checked",
+    };
+    // A problem without a type of its own is told by its status.
     let (kind, title) = match refused {
-        Refused::Rate { retry_after: None } => (QUOTA_EXCEEDED, "The request costs more than the quota"),
-        Refused::Rate { .. } => (QUOTA_EXCEEDED, "The quota is used up"),
-        Refused::Full => ("about:blank", "Too many requests are under way"),
-        Refused::StoreAway => ("about:blank", "The limit cannot be checked now"),
-        Refused::Broken => ("about:blank", "The limit cannot be checked"),
+        Refused::Rate { .. } => (QUOTA_EXCEEDED, "Quota exceeded"),
+        _ => ("about:blank", status.canonical_reason().unwrap_or_default()),
     };
     let violated = violated.map(|policy| format!(r#","violated-policies":[{}]"#, policy.quoted_name()));
     let (status, violated) = (status.as_u16(), violated.unwrap_or_default());
-    format!(r#"{{"type":"{kind}","title":"{title}","status":{status}{violated}}}"#)
+    format!(r#"{{"type":"{kind}","title":"{title}","status":{status},"detail":"{detail}"{violated}}}"#)
 }

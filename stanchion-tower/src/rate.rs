@@ -11,6 +11,7 @@ use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use sha2::{Digest, Sha256};
+use stanchion_core::clock;
 use stanchion_core::{
     Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, QuotaPolicy, Result,
     Store,
@@ -22,7 +23,7 @@ use crate::claims::{Claim, claim};
 use crate::handles::Handles;
 use crate::key::Key;
 use crate::problem::Violated;
-use crate::refusal::{Failures, Protocol, Refused, append, set, take_ready};
+use crate::refusal::{Failures, Protocol, Refused, append, put_off, set, take_ready};
 
 /// Maximum length of a key that is a part of a name as it is, in bytes.
 const LONGEST_KEY: usize = 128;
@@ -163,7 +164,7 @@ impl RateLimitLayer {
     }
 
     /// Sets the cost of a request, in tokens; 0 is free, and makes no request to the store
-    /// (default: 1). The unit of the [`policy`](Self::policy) is `tokens` then, unless it has one.
+    /// (default: 1). Clients read the unit `tokens` then, unless a [`policy`](Self::policy) is set.
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.with(|rules| {
@@ -176,7 +177,8 @@ impl RateLimitLayer {
 
     /// Sets the name and the unit that clients read in the fields `RateLimit-Policy` and
     /// `RateLimit` (default: the prefix without the punctuation at its end, `api` for `api/`, or
-    /// `default` where that is no printable ASCII).
+    /// `default` where that is empty, longer than 128 bytes or no printable ASCII). Layers around
+    /// one service that would have one name, as for `user/` and `user:`, need names of their own.
     ///
     /// # Examples
     /// ```
@@ -277,6 +279,13 @@ impl Rules {
             // Only who refuses says when to come again.
             if name == RETRY_AFTER { set(headers, name, &value) } else { append(headers, name, &value) }
         }
+        // A layer inside knows nothing of this one's bucket: who comes back by its time alone would
+        // be refused here.
+        if let (true, 0, Some(more)) =
+            (decision.allowed, decision.remaining, self.policy().more_after_secs(quota, decision))
+        {
+            put_off(headers, more);
+        }
         if self.legacy_headers && !headers.contains_key("x-ratelimit-limit") {
             set(headers, "x-ratelimit-limit", &decision.limit.to_string());
             set(headers, "x-ratelimit-remaining", &decision.remaining.to_string());
@@ -355,11 +364,14 @@ where
                 Ok(decision) => decision,
                 Err(error) => return Ok(protocol.refusal(rules.failures.reason(&error))),
             };
+            let decided = clock::now();
             let mut response = match &decision {
                 Some(decision) if !decision.allowed => rules.refusal(protocol, decision.retry_after),
                 _ => inner.call(Request::from_parts(parts, body)).await?,
             };
-            if let Some(decision) = decision {
+            if let Some(mut decision) = decision {
+                let since = decided.elapsed();
+                decision.reset_after = decision.reset_after.saturating_sub(since);
                 rules.describe(response.headers_mut(), &decision, &quota);
             }
             Ok(response)

@@ -21,6 +21,8 @@ const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 /// The gRPC status `INTERNAL`.
 const INTERNAL: HeaderValue = HeaderValue::from_static("13");
 const GRPC: &str = "application/grpc";
+/// When a gRPC client may repeat a call, in ms.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
 /// A refusal is that of a moment, and of one client.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
@@ -172,10 +174,10 @@ impl Protocol {
             headers.insert(HeaderName::from_static("grpc-status"), status);
             if let Some(time) = reason.retry_after() {
                 let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-                headers.insert(
-                    HeaderName::from_static("grpc-retry-pushback-ms"),
-                    HeaderValue::from(milliseconds),
-                );
+                headers.insert(HeaderName::from_static(PUSHBACK), HeaderValue::from(milliseconds));
+            } else if matches!(reason, Refused::Rate { .. }) {
+                // It costs more than the burst: a repetition is refused, too.
+                headers.insert(HeaderName::from_static(PUSHBACK), HeaderValue::from_static("-1"));
             }
         }
         response
@@ -189,9 +191,22 @@ pub(crate) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// Adds items to a list, in one field: some readers take the first one only.
+/// Makes a `Retry-After` in seconds, and the pushback of a gRPC call, no earlier than that.
+pub(crate) fn put_off(headers: &mut HeaderMap, seconds: u64) {
+    let milliseconds = seconds.saturating_mul(1_000);
+    for (name, least) in [(RETRY_AFTER.as_str(), seconds), (PUSHBACK, milliseconds)] {
+        let there = headers.get(name).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if there.is_some_and(|there| there < least) {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from(least));
+        }
+    }
+}
+
+/// Adds items to a list of strings, in one field: some readers take the first one only. What is no
+/// such list, as the fields of an older draft are, would make all of it unreadable, and goes.
 pub(crate) fn append(headers: &mut HeaderMap, name: &'static str, items: &str) {
-    let before = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let before = headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii());
+    let before = before.filter(|list| list.starts_with(b"\""));
     let list = before.chain([items.as_bytes()]).collect::<Vec<_>>().join(&b", "[..]);
     if let Ok(value) = HeaderValue::from_bytes(&list) {
         headers.insert(HeaderName::from_static(name), value);

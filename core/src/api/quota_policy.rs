@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::decision::whole_seconds;
-use crate::{Decision, Error, Quota, Result};
+use crate::{DecidedBy, Decision, Error, Quota, Result};
 
 /// Maximum window that a policy states, in seconds.
 const DAY: u64 = 24 * 60 * 60;
@@ -69,6 +69,15 @@ impl QuotaPolicy {
         &self.name
     }
 
+    /// Returns the `t` of [`fields`](Self::fields): the number of seconds, rounded up, until there is
+    /// more; `None` if there is no more to come.
+    #[must_use]
+    pub fn more_after_secs(&self, quota: &Quota, decision: &Decision) -> Option<u64> {
+        let seconds = whole_seconds(next_token(quota, decision)?).max(1);
+        // What was refused needs at least one token more.
+        Some(decision.retry_after_secs().map_or(seconds, |retry| seconds.min(retry)))
+    }
+
     /// Returns the fields `ratelimit-policy` and `ratelimit` of an answer, with `retry-after` for a
     /// refusal. `quota` is that of the limiter, of which a decision has only the burst.
     ///
@@ -78,7 +87,11 @@ impl QuotaPolicy {
     /// left out if it is longer than a day, and `q` is the burst then. `r` is what could be taken at
     /// once, never more than `q`, and `t` in how many seconds, rounded up, there is more; without
     /// `t`, there is no more to come. `Retry-After` is never before it. No number is larger than
-    /// those of structured fields, 999,999,999,999,999.
+    /// those of structured fields, 999,999,999,999,999. Where an outage policy has admitted without
+    /// counting, nothing is known of the rest, and the policy stands alone.
+    ///
+    /// Where another quota than the given one has decided (that of another instance, or the share
+    /// of an outage policy), `t` is the mean time for a token, as the decision tells it.
     #[must_use]
     pub fn fields(&self, quota: &Quota, decision: &Decision) -> Vec<(&'static str, String)> {
         let Self { name, unit } = self;
@@ -87,25 +100,28 @@ impl QuotaPolicy {
             None => (quota.burst_tokens().min(LARGEST), String::new()),
         };
         let rest = decision.remaining.min(tokens);
-        let more = next_token(quota, decision).map(|seconds| format!(";t={}", seconds.min(LARGEST)));
-        let policy = format!("{name};q={tokens}{window}{unit}");
-        let state = format!("{name};r={rest}{}", more.unwrap_or_default());
-        let mut fields = vec![("ratelimit-policy", policy), ("ratelimit", state)];
+        let more = self.more_after_secs(quota, decision).map(|seconds| format!(";t={}", seconds.min(LARGEST)));
+        let mut fields = vec![("ratelimit-policy", format!("{name};q={tokens}{window}{unit}"))];
+        if decision.decided_by != DecidedBy::OutagePolicy || more.is_some() {
+            fields.push(("ratelimit", format!("{name};r={rest}{}", more.unwrap_or_default())));
+        }
         fields.extend(decision.retry_after_secs().map(|seconds| ("retry-after", seconds.to_string())));
         fields
     }
 }
 
-/// Returns the number of seconds, rounded up, until one more token could be taken; `None` if the
-/// bucket is full.
-fn next_token(quota: &Quota, decision: &Decision) -> Option<u64> {
+/// Returns the time until one more token could be taken; `None` if the bucket is full.
+fn next_token(quota: &Quota, decision: &Decision) -> Option<Duration> {
     let Decision { limit, remaining, reset_after, .. } = *decision;
-    let others = u128::from(limit.checked_sub(remaining)?.checked_sub(1)?);
-    let others = others.saturating_mul(quota.period().as_micros()) / u128::from(quota.amount()).max(1);
-    let others = Duration::from_micros(u64::try_from(others).unwrap_or(u64::MAX));
-    let seconds = whole_seconds(reset_after.saturating_sub(others)).max(1);
-    // What was refused needs at least one token more.
-    Some(decision.retry_after_secs().map_or(seconds, |retry| seconds.min(retry)))
+    let missing = limit.checked_sub(remaining).filter(|missing| *missing > 0)?;
+    let micros = reset_after.as_micros();
+    let of_others = u128::from(missing - 1).saturating_mul(quota.period().as_micros());
+    let of_others = of_others / u128::from(quota.amount()).max(1);
+    let mean = micros.div_ceil(missing.into());
+    let next = micros.checked_sub(of_others).filter(|next| *next > 0).unwrap_or(mean);
+    // In debt, as only a refused caller's bucket is, the first token takes longer than the others.
+    let next = if decision.allowed { next.min(mean) } else { next };
+    Some(Duration::from_micros(u64::try_from(next).unwrap_or(u64::MAX)))
 }
 
 /// The period, if that is whole seconds, else the shortest window of whole seconds in which a whole
@@ -204,6 +220,31 @@ mod tests {
         let huge = Quota::per(u64::MAX, Duration::from_secs(1)).burst(u64::MAX);
         let largest = format!("\"a\";q={LARGEST}");
         assert_eq!(fields(&huge, u64::MAX, 0, None), [largest, format!("\"a\";r={LARGEST}")]);
+    }
+
+    /// The bucket of another rate, or a share of it, has decided.
+    #[test]
+    fn the_time_is_the_mean_one_where_another_quota_has_decided() {
+        let policy = QuotaPolicy::new("a").unwrap();
+        for (quota, limit, full, more) in [
+            (Quota::per_hour(100), 50, 3_600, 72),
+            (Quota::per_second(10), 10, 60, 6),
+            (Quota::per_hour(4).burst(40), 40, 3_600, 90),
+        ] {
+            let decision = Decision::new(limit, 0, None, Duration::from_secs(full));
+            assert_eq!(policy.more_after_secs(&quota, &decision), Some(more), "{quota}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_rest_that_nobody_counted() {
+        let mut open = Decision::new(9, 9, None, Duration::ZERO);
+        open.decided_by = DecidedBy::OutagePolicy;
+        let fields = QuotaPolicy::new("a").unwrap().fields(&Quota::per_second(9), &open);
+        assert_eq!(fields, [("ratelimit-policy", "\"a\";q=9;w=1".to_owned())]);
+        // A share is counted.
+        (open.remaining, open.reset_after) = (8, Duration::from_millis(100));
+        assert_eq!(QuotaPolicy::new("a").unwrap().fields(&Quota::per_second(9), &open).len(), 2);
     }
 
     #[test]
