@@ -6,7 +6,6 @@ use crate::commands::{
     bench, check, completions, inspect, limit, ls, man, ping, resize, run, schema, serve, top, unlock,
     wait_group,
 };
-use crate::supervisor::Supervise;
 use crate::url::Target;
 
 /// Commands under distributed locks, and the operator's view of locks, semaphores, wait groups and
@@ -56,8 +55,6 @@ pub(crate) enum Command {
     Schema(schema::Schema),
     Completions(completions::Completions),
     Man(man::Man),
-    #[command(name = crate::SUPERVISE, hide = true)]
-    Supervise(Supervise),
 }
 
 #[cfg(test)]

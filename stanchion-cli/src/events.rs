@@ -1,6 +1,6 @@
 //! The library's warnings, on standard error.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -61,7 +61,7 @@ impl Subscriber for Warnings {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        let text = line.text + &line.fields;
+        let text = line.sentence();
         match &mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(kept) => kept.push(text),
             None => message(format_args!("warning: {text}")),
@@ -73,24 +73,41 @@ impl Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// An event as text: its message, then its fields.
+/// An event as a sentence: its message, the error behind it, and in brackets what else it says.
 #[derive(Debug, Default)]
 struct Line {
     text: String,
-    fields: String,
+    error: String,
+    others: Vec<String>,
+}
+
+impl Line {
+    fn sentence(self) -> String {
+        let Self { text, error, others } = self;
+        let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+        let error = if error.is_empty() { error } else { format!(": {error}") };
+        text + &others + &error
+    }
 }
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing to a string does not fail.
-        let _ = match field.name() {
-            "message" => write!(self.text, "{value:?}"),
-            name => match inner(&format!("{value:?}")) {
-                "None" => Ok(()),
-                value => write!(self.fields, ", {name} {value}"),
-            },
-        };
+        let value = format!("{value:?}");
+        let value = inner(&value);
+        match field.name() {
+            "message" => self.text = value.to_owned(),
+            "exception.message" => self.error = value.to_owned(),
+            // The error says it.
+            "error.type" => {}
+            _ if value == "None" => {}
+            name => self.others.push(format!("{} {value}", spoken(name))),
+        }
     }
+}
+
+/// Returns the words of a field's name.
+fn spoken(name: &str) -> String {
+    name.strip_prefix("stanchion.").unwrap_or(name).replace(['.', '_'], " ")
 }
 
 /// Returns the content of an optional value: people do not read `Some(…)`.
@@ -101,6 +118,18 @@ fn inner(value: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_a_sentence() {
+        let line = Line {
+            text: "a run failed".to_owned(),
+            error: "no answer".to_owned(),
+            others: vec![format!("{} \"x\"", spoken("stanchion.name")), format!("{} 7", spoken("stanchion.fencing_token"))],
+        };
+        assert_eq!(line.sentence(), "a run failed (name \"x\", fencing token 7): no answer");
+        let bare = Line { text: "it is so".to_owned(), ..Line::default() };
+        assert_eq!(bare.sentence(), "it is so");
+    }
 
     #[test]
     fn an_optional_value_is_shown_without_its_wrapping() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::{self, ExitCode};
 
-use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior};
 use signal_hook::low_level::emulate_default_handler;
 use stanchion::ErrorKind;
 
@@ -69,8 +69,8 @@ impl Exit {
         let is_ignored = |signal| signal != Signal::PIPE && Ignored::read().contains(signal);
         let deadly = |signal: &Signal| process::id() != 1 && !is_ignored(*signal);
         if let Some(signal) = self.signal.filter(deadly) {
-            // No core is written for a command's end.
-            let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+            // No core is written for a command's end, nor given to a program that collects them.
+            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
             let _ = emulate_default_handler(signal.as_raw());
         }
         ExitCode::from(self.code)

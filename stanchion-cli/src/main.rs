@@ -20,10 +20,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::Cli;
 use crate::exit::{Exit, Failure};
+use crate::supervisor::Supervise;
 
-/// The hidden subcommand that this program starts itself with.
+/// The word that this program starts itself with, as the supervisor of a command.
 const SUPERVISE: &str = "supervise-command";
 
 fn main() -> ExitCode {
@@ -33,9 +34,14 @@ fn main() -> ExitCode {
 }
 
 fn done() -> Exit {
+    // No user sees it. It has no runtime: one thread alone sees its signals and children.
+    if env::args_os().nth(1).is_some_and(|word| word == SUPERVISE) {
+        return match Supervise::try_parse_from(env::args_os().skip(1)) {
+            Ok(options) => supervisor::supervise(&options),
+            Err(error) => not_parsed(&error),
+        };
+    }
     match Cli::try_parse() {
-        // It has no runtime: one thread alone sees its signals and children.
-        Ok(Cli { command: Command::Supervise(options), .. }) => supervisor::supervise(&options),
         Ok(cli) => carried_out(cli).unwrap_or_else(|failure| {
             if failure.exit() != Exit::CLOSED_PIPE {
                 output::message(&failure);

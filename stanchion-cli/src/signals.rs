@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::process;
 use std::task::Poll;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgrp, getppid, getsid, kill_process, kill_process_group};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use crate::exit::{Exit, Failure};
@@ -22,11 +22,19 @@ const PASSED_ON: [Signal; 8] = [
     Signal::CONT,
 ];
 
-/// Stops this process until it is told to go on, as at the terminal's wish.
+/// Stops this process until it is told to go on, as at the terminal's wish. Not, where nobody would
+/// tell it so: with a parent in another session there is no shell that controls jobs, and the kernel
+/// stops no such process at the terminal's wish either.
 pub(crate) fn stop() {
-    if let Some(own) = Pid::from_raw(process::id().cast_signed()) {
+    let has_shell = getsid(getppid()).is_ok_and(|session| Ok(session) == getsid(None));
+    if let Some(own) = Pid::from_raw(process::id().cast_signed()).filter(|_| has_shell) {
         let _ = kill_process(own, Signal::STOP);
     }
+}
+
+/// Does what the terminal's key for it does: asks all processes of this job to stop.
+pub(crate) fn stop_group() {
+    let _ = kill_process_group(getpgrp(), Signal::TSTP);
 }
 
 /// The signals, each in a stream of its own. Signals that this program was started to ignore stay

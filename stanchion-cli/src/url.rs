@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use stanchion::Store;
@@ -104,7 +105,9 @@ pub(crate) fn first_line(path: &Path, what: &'static str) -> Result<String, Fail
     if line.is_empty() {
         return Err(Failure::Usage(format!("the first line of the {what}'s file is empty")));
     }
-    if fs::metadata(path).is_ok_and(|file| file.is_file() && file.mode() & OTHERS_READ != 0) {
+    // A store that is away is asked again, and the file read again.
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    if !IS_TOLD.swap(true, Ordering::Relaxed) && fs::metadata(path).is_ok_and(|file| file.is_file() && file.mode() & OTHERS_READ != 0) {
         message(format_args!("every user of this machine may read the file of the {what}, {:?}", shown()));
     }
     Ok(line.to_owned())

@@ -78,6 +78,19 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     if is_sensible { Ok(time) } else { Err("the time between two looks is between 200ms and 1h".to_owned()) }
 }
 
+/// Reads how long an idle connection lives.
+pub(crate) fn idle_timeout(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    let is_sensible = (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time);
+    if is_sensible { Ok(time) } else { Err("the time of an idle connection is between 1s and 1h".to_owned()) }
+}
+
+/// Reads a number of connections.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=100_000).contains(count));
+    count.ok_or_else(|| "the number of connections is between 1 and 100000".to_owned())
+}
+
 /// Returns a label: the host, this process, and a purpose.
 pub(crate) fn label_of(what: &str) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -40,8 +40,6 @@ pub(crate) async fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Serve(options) => serve::serve(&options, target).await,
         Command::Completions(options) => completions::completions(&options),
         Command::Man(options) => man::man(&options),
-        // It was carried out without a runtime.
-        Command::Supervise(_) => Ok(Exit::INTERNAL),
     }
 }
 

@@ -51,9 +51,14 @@ impl Process {
         (self.pid, self.started)
     }
 
-    /// Whether it had begun then, as far as the kernel shows it.
+    /// Whether it had begun then, or in the same tick, as far as the kernel shows it.
     pub(crate) fn has_begun_by(&self, then: Ticks) -> bool {
         self.started.is_none_or(|started| started <= then)
+    }
+
+    /// Whether it had begun in an earlier tick.
+    pub(crate) fn has_begun_before(&self, then: Ticks) -> bool {
+        self.started.is_none_or(|started| started < then)
     }
 
     /// Sends a signal to this process, and to no other that has its number by now.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::mem;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
@@ -16,15 +17,19 @@ use super::protocol::Cause;
 pub(crate) struct Ending {
     pub(crate) cause: Cause,
     kill_at: Moment,
-    /// Processes that began until then are asked.
-    begun_until: Ticks,
-    asked: HashSet<Process>,
+    /// Processes that had begun then are asked.
+    begun_by: Ticks,
+    /// They were looked for since. What begins in the same tick, later, is told from them by that
+    /// alone.
+    has_looked: bool,
+    /// By what stays the same when a parent dies.
+    asked: HashSet<(Pid, Option<Ticks>)>,
     killing: Killing,
 }
 
 impl Ending {
     pub(crate) fn new(cause: Cause, kill_at: Moment) -> Self {
-        Self { cause, kill_at, begun_until: Ticks::now(), asked: HashSet::new(), killing: Killing::new() }
+        Self { cause, kill_at, begun_by: Ticks::now(), has_looked: false, asked: HashSet::new(), killing: Killing::new() }
     }
 
     /// Ends no later than at `kill_at`, for this cause.
@@ -36,7 +41,8 @@ impl Ending {
     /// Asks the processes, too, that began meanwhile: the first process of the command has ended,
     /// and nobody waits for them any more.
     pub(crate) fn ask_again(&mut self) {
-        self.begun_until = Ticks::now();
+        self.begun_by = Ticks::now();
+        self.has_looked = false;
     }
 
     /// Asks the descendants that live when the end begins to end, and kills all that are left later.
@@ -50,8 +56,12 @@ impl Ending {
             return self.killing.step(&descendants);
         }
         let mut stuck = Vec::new();
-        let until = self.begun_until;
-        for process in descendants.into_iter().filter(|process| process.has_begun_by(until)) {
+        let (then, has_looked) = (self.begun_by, mem::replace(&mut self.has_looked, true));
+        for process in descendants {
+            let is_meant = if has_looked { process.has_begun_before(then) } else { process.has_begun_by(then) };
+            if !is_meant {
+                continue;
+            }
             if self.ask(process).is_err() && self.killing.is_newly_stuck(process.pid) {
                 stuck.push(process.pid);
             }
@@ -66,7 +76,7 @@ impl Ending {
 
     /// Asks a process to end, once. A stopped one goes on, so that it can.
     fn ask(&mut self, process: Process) -> io::Result<()> {
-        if !self.asked.insert(process) {
+        if !self.asked.insert(process.identity()) {
             return Ok(());
         }
         process.signal(Signal::TERM)?;

@@ -89,7 +89,7 @@ pub(crate) fn kill_until_gone(
             return Ok(());
         }
         killing.step(&left).into_iter().map(Told::Stuck).for_each(&mut tell);
-        if wake.as_ref().is_some_and(|wake| wake.take_wishes_to_end().count() > 0) {
+        if wake.as_ref().is_some_and(|wake| wake.takes_wish_to_end()) {
             if is_asked {
                 return Err(Interrupted);
             }

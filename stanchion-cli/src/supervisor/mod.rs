@@ -4,7 +4,7 @@
 //! command. It ends all of them before the hold's deadline by its own clock, whatever the client
 //! does: a client that is stopped sends no further deadline, and a killed client closes the socket.
 //! A signal that asks it to end says nothing while the client lives: a service manager signals all
-//! processes of a unit, and the client passes on what is meant for the command.
+//! processes of a unit, and the client passes on what comes to it.
 //! It has one thread and no runtime.
 
 mod channel;
@@ -22,7 +22,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use clap::Args;
+use clap::Parser;
 use rustix::process::{Pid, Signal, set_child_subreaper, set_parent_process_death_signal, setsid};
 
 use self::channel::Channel;
@@ -32,8 +32,8 @@ use self::timing::Timing;
 use self::wake::Wake;
 use crate::exit::Exit;
 
-/// The hidden subcommand.
-#[derive(Args, Clone, Debug)]
+/// Its command line.
+#[derive(Clone, Debug, Parser)]
 pub(crate) struct Supervise {
     /// The client's process id.
     #[arg(long)]

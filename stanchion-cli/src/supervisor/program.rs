@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, getppid};
@@ -20,9 +19,6 @@ use super::wake::Wake;
 
 /// Signals that end a command as a rule.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
-/// Time for which a signal to the supervisor and the same one to its client count as one to all
-/// processes of a unit.
-const ONE_SIGNAL: Duration = Duration::from_secs(1);
 /// The error of a file that is no program for this machine (`ENOEXEC`).
 const NOT_A_PROGRAM: rustix::io::Errno = rustix::io::Errno::NOEXEC;
 
@@ -58,8 +54,6 @@ pub(crate) struct Program {
     is_stopped: bool,
     /// Signals that came before the command was started.
     early: Vec<Signal>,
-    /// Signals that this process has got from others than its client, and until when they count.
-    got: Vec<(Signal, Moment)>,
 }
 
 impl Program {
@@ -83,7 +77,6 @@ impl Program {
             ending: None,
             is_stopped: false,
             early: Vec::new(),
-            got: Vec::new(),
         }
     }
 
@@ -112,12 +105,7 @@ impl Program {
     /// Follows the client's orders, and ends the command when the client has died.
     fn listen(&mut self) {
         self.wake.clear();
-        let orders = self.channel.receive();
-        // After the orders: what a signal to all was is known once one of them has come this far.
-        let (now, got) = (Moment::now(), self.wake.take_wishes_to_end());
-        self.got.retain(|(_, until)| *until > now);
-        self.got.extend(got.map(|signal| (signal, now.after(ONE_SIGNAL))));
-        for order in orders {
+        for order in self.channel.receive() {
             match order {
                 Order::Deadline(at) => self.deadline = Some(at),
                 Order::Signal(number) => {
@@ -210,13 +198,10 @@ impl Program {
         false
     }
 
-    /// Passes a signal on to the group of the command, as a terminal does. Where this process has
-    /// got it, too, whoever sent it means all processes of a unit, and the command has it.
+    /// Passes a signal on to the group of the command, as a terminal does.
     fn pass_on(&mut self, signal: Signal) {
         let Some(main) = self.main else { return self.early.push(signal) };
-        if !self.got.iter().any(|(got, _)| *got == signal) {
-            descendants::signal_group(main, signal);
-        }
+        descendants::signal_group(main, signal);
         match signal {
             Signal::TSTP => self.is_stopped = true,
             Signal::CONT => self.is_stopped = false,

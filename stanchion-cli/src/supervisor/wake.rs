@@ -21,8 +21,7 @@ const OTHERS: [Signal; 6] =
 #[derive(Debug)]
 pub(crate) struct Wake {
     bytes: UnixStream,
-    /// Signals that ask this process to end, and whether one came.
-    asked: Vec<(Signal, Arc<AtomicBool>)>,
+    is_asked_to_end: Arc<AtomicBool>,
 }
 
 impl Wake {
@@ -31,13 +30,11 @@ impl Wake {
     pub(crate) fn new() -> io::Result<Self> {
         let (bytes, sender) = UnixStream::pair()?;
         bytes.set_nonblocking(true)?;
-        let mut asked = Vec::new();
+        let is_asked_to_end = Arc::new(AtomicBool::new(false));
         let ignored = Ignored::read();
         for signal in END.into_iter().filter(|&signal| !ignored.contains(signal)) {
             // Before the byte, which makes the flag read.
-            let came = Arc::new(AtomicBool::new(false));
-            flag::register(signal.as_raw(), Arc::clone(&came))?;
-            asked.push((signal, came));
+            flag::register(signal.as_raw(), Arc::clone(&is_asked_to_end))?;
             pipe::register(signal.as_raw(), sender.try_clone()?)?;
         }
         for signal in
@@ -45,7 +42,7 @@ impl Wake {
         {
             pipe::register(signal.as_raw(), sender.try_clone()?)?;
         }
-        Ok(Self { bytes, asked })
+        Ok(Self { bytes, is_asked_to_end })
     }
 
     /// Forgets the bytes that came.
@@ -54,10 +51,9 @@ impl Wake {
         while matches!(self.bytes.read(&mut bytes), Ok(1..)) {}
     }
 
-    /// Returns the signals that have asked this process to end, and forgets them.
-    pub(crate) fn take_wishes_to_end(&self) -> impl Iterator<Item = Signal> {
-        let came = self.asked.iter().filter(|(_, came)| came.swap(false, Ordering::SeqCst));
-        came.map(|(signal, _)| *signal)
+    /// Returns whether a signal has asked this process to end, and forgets it.
+    pub(crate) fn takes_wish_to_end(&self) -> bool {
+        self.is_asked_to_end.swap(false, Ordering::SeqCst)
     }
 }
 

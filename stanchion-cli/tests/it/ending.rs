@@ -18,6 +18,7 @@ on_each_store!(
     a_process_whose_name_is_cut_in_a_letter_is_ended,
     nobody_has_to_read_the_messages,
     what_a_command_needs_to_clean_up_is_left_alone,
+    a_process_is_asked_to_end_once,
 );
 
 /// Returns shell code that writes on from processes of three sessions, none of which `SIGTERM`
@@ -98,6 +99,22 @@ fn what_a_command_needs_to_clean_up_is_left_alone(fixture: &Fixture) {
     running.process.kill().unwrap();
     fixture.ledger.wait_for_word("cleaned");
     fixture.wait_until_gone();
+}
+
+/// Its parent ends first, so that it has another one.
+fn a_process_is_asked_to_end_once(fixture: &Fixture) {
+    let [alive, asked, done] = ["alive", "asked", "done"].map(|word| fixture.ledger.writes(word));
+    let worker = fixture.folder.path().join("worker");
+    let script =
+        format!("asked() {{ {asked}; }}; trap asked TERM; {alive}; for i in $(seq 60); do sleep 0.01; done; {done}");
+    fs::write(&worker, script).unwrap();
+    let mut running = fixture.start(&["--ttl", "25s"], &format!("sh '{}'; true", worker.display()));
+    fixture.ledger.wait_for_word("alive");
+    running.process.kill().unwrap();
+    fixture.ledger.wait_for_word("done");
+    fixture.wait_until_gone();
+    let words: Vec<_> = fixture.ledger.entries().into_iter().map(|entry| entry.word).collect();
+    assert_eq!(words, ["alive", "asked", "done"]);
 }
 
 /// Waits until the three shells of a stubborn command run.

@@ -20,6 +20,11 @@ fn a_job_runs_once_in_its_period(fixture: &Fixture) {
         assert_eq!(skipped.status.code(), Some(75), "{skipped:?}");
         assert!(errors(&skipped).contains("has run, and is due again in 59m"), "{skipped:?}");
     }
+    // What has never succeeded is due, whatever the period of the attempts was.
+    let other = |period: &str, script: &str| {
+        fixture.code(&["run", "another", "--once-per", period, "--", "sh", "-c", script])
+    };
+    assert_eq!((other("1h", "exit 3"), other("24h", "exit 0"), other("24h", "exit 0")), (3, 0, 75));
     // With a shorter period it is due after that.
     let is_due = || run("1s", &fixture.ledger.writes("is-due")).status.success().then_some(());
     assert!(wait_until(FOR_EVER, is_due).is_some());

@@ -152,3 +152,44 @@ fn a_store_that_is_away_is_shown_and_comes_back() {
     assert_eq!(look(200)["error"], Value::Null);
     assert_eq!(page.end(), 0);
 }
+
+/// Viewers that say nothing, or slowly, and viewers too many.
+#[test]
+fn connections_are_bounded_in_number_and_time() {
+    let fixture = Fixture::redis();
+    let page = Page::start(&fixture, &["--max-connections", "3", "--idle-timeout", "1s"]);
+    let connect = || TcpStream::connect(&page.address).unwrap();
+    let ended = |stream: &mut TcpStream| {
+        stream.set_read_timeout(Some(FOR_EVER)).unwrap();
+        let mut rest = Vec::new();
+        // The other end may be gone before all was read.
+        let _ = stream.read_to_end(&mut rest);
+        String::from_utf8(rest).unwrap()
+    };
+    // One says nothing, one half of a head, one has an answer and no other request.
+    let mut idle = [connect(), connect(), connect()];
+    write!(idle[1], "GET / HTTP/1.1\r\nhost:").unwrap();
+    write!(idle[2], "GET /api/v1/names HTTP/1.1\r\nhost: {}\r\n\r\n", page.address).unwrap();
+    let answered = wait_until(FOR_EVER, || {
+        // All three are known once one is refused.
+        let refused = ended(&mut connect());
+        refused.starts_with("HTTP/1.1 503").then_some(refused)
+    });
+    assert!(answered.unwrap().ends_with("\"kind\":null}"));
+    let [silent, slow, done] = &mut idle;
+    assert_eq!(ended(silent), "");
+    assert!(!ended(slow).contains("200 OK"));
+    assert!(ended(done).starts_with("HTTP/1.1 200 OK"));
+    // Viewers get something each time that the store is looked at.
+    let mut viewer = connect();
+    write!(viewer, "GET /events HTTP/1.1\r\nhost: {}\r\n\r\n", page.address).unwrap();
+    viewer.set_read_timeout(Some(FOR_EVER)).unwrap();
+    let (mut text, mut bytes) = (Vec::new(), [0; 4_096]);
+    while text.windows(11).filter(|part| part == b"event: look").count() < 15 {
+        let count = viewer.read(&mut bytes).unwrap();
+        assert!(count > 0, "it was ended");
+        text.extend_from_slice(&bytes[..count]);
+    }
+    assert_eq!(page.ask("GET /no/such/path", "").0, 404);
+    assert_eq!(page.end(), 0);
+}

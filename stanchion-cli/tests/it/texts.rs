@@ -179,6 +179,27 @@ fn help_manual_and_completions_are_there() {
     assert!(!text(&stanchion(&["--help"])).contains("supervise-command"));
 }
 
+/// Behind `--` another command is completed, and before it this one, whose own words are all shown.
+#[test]
+fn bash_completes_the_command_behind_the_dashes() {
+    let script = text(&stanchion(&["completions", "bash"]));
+    assert!(!script.contains("supervise"), "that is no command of a user");
+    let complete = |words: &[&str]| {
+        let line = words.join(" ");
+        let asks = format!(
+            "{script}\nCOMP_WORDS=({line}); COMP_CWORD={}; _stanchion_or_command stanchion; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.len() - 1
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &asks]).output().unwrap();
+        text(&output).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let has = |words: &[&str], word: &str| complete(words).iter().any(|one| one == word);
+    assert!(has(&["stanchion", "run", "x", "--", "pr"], "printf"));
+    assert!(has(&["stanchion", "run", "x", "--", "cat", "/etc/pass"], "/etc/passwd"));
+    assert!(has(&["stanchion", "ru"], "run"));
+    assert!(has(&["stanchion", "run", "--on"], "--once-per"));
+}
+
 fn errors_name_options_and_no_methods(fixture: &Fixture) {
     let long = "x".repeat(600);
     assert_eq!(fixture.code(&["limit", "NAME", "--per", "5/s"]), 0);

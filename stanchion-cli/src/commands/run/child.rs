@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as Socket;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt as _};
 use std::process::{self, Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, getpgrp, set_child_subreaper};
+use rustix::process::{Pid, Signal, getpgrp, set_child_subreaper};
 use rustix::termios::tcgetpgrp;
 use stanchion::{Guard, GuardKind};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -26,6 +26,8 @@ use crate::supervisor::wake::Wake;
 
 /// This program itself, also after another version was installed.
 const THIS_PROGRAM: &str = "/proc/self/exe";
+/// Signals that a supervisor catches, once it can.
+const EARLY: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 /// The environment of the command.
 const TOKEN: &str = "STANCHION_TOKEN";
 const TICKET: &str = "STANCHION_TICKET";
@@ -73,10 +75,12 @@ impl Supervisor {
             .env(NAME, guard.name())
             .stdin(Stdio::from(std::os::fd::OwnedFd::from(other)))
             .spawn()?;
-        match is_in_background(io::stdin()) {
-            true => send_descriptor(&own, File::open("/dev/null")?.as_fd())?,
-            false => send_descriptor(&own, io::stdin().as_fd())?,
-        }
+        let sent = match is_in_background(io::stdin()) {
+            true => send_descriptor(&own, File::open("/dev/null")?.as_fd()),
+            false => send_descriptor(&own, io::stdin().as_fd()),
+        };
+        // That it has ended already shows when its reports are read.
+        sent.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })?;
         own.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(own)?.into_split();
         let orders = Orders::new(orders);
@@ -105,6 +109,15 @@ impl Supervisor {
     /// Notes that the command and all its descendants are gone.
     pub(crate) fn is_over(&mut self) {
         self.is_over = true;
+    }
+
+    /// Returns the signal that has ended the supervisor before it caught signals, and so before the
+    /// command was begun: Ctrl-C reaches it until it has a session of its own.
+    pub(crate) fn was_ended_early(&mut self) -> Option<i32> {
+        let signal = self.process.try_wait().ok().flatten()?.signal();
+        let ended = signal.filter(|signal| EARLY.iter().any(|early| early.as_raw() == *signal))?;
+        self.is_over = true;
+        Some(ended)
     }
 
     /// Kills the supervisor, the command and all its descendants, and returns when they are gone.

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::OnceLock;
 
 use crate::exit::{Exit, Failure};
 use crate::output::message;
@@ -25,31 +26,36 @@ impl Ended {
     }
 }
 
-/// The file of `--exit-file`.
-#[derive(Debug)]
-pub(crate) struct ExitFile(PathBuf);
+/// The file of `--exit-file`. This program has one end, wherever that is.
+static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-impl ExitFile {
-    /// Removes the file that an earlier run has left, so that nobody takes it for this one's.
-    pub(crate) fn begin(path: &Path) -> Result<Self, Failure> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Failure::system("the exit file cannot be written")(error))
-            }
-            _ => Ok(Self(path.to_owned())),
+/// Removes the file that an earlier run has left, so that nobody takes it for this one's.
+pub(crate) fn begin(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::system("the exit file cannot be written")(error))
+        }
+        _ => {
+            let _ = FILE.set(path.to_owned());
+            Ok(())
         }
     }
+}
 
-    /// Writes the file as a whole.
-    pub(crate) fn write(&self, done: &Result<Ended, Failure>) {
-        let ended = done.as_ref().copied().unwrap_or_else(|failure| Ended::Here(failure.exit()));
-        let mut partial = self.0.clone().into_os_string();
-        partial.push(format!(".{}", process::id()));
-        let written = fs::write(&partial, format!("{} {}\n", word(ended), ended.exit().code()));
-        if let Err(error) = written.and_then(|()| fs::rename(&partial, &self.0)) {
-            message(format_args!("the exit file could not be written: {error}"));
-        }
+/// Writes the file, if there is one.
+pub(crate) fn write(ended: Ended) {
+    let Some(path) = FILE.get() else { return };
+    if let Err(error) = write_to(path, ended) {
+        message(format_args!("the exit file could not be written: {error}"));
     }
+}
+
+/// Writes a file as a whole.
+fn write_to(path: &Path, ended: Ended) -> io::Result<()> {
+    let mut partial = path.to_owned().into_os_string();
+    partial.push(format!(".{}", process::id()));
+    fs::write(&partial, format!("{} {}\n", word(ended), ended.exit().code()))?;
+    fs::rename(&partial, path)
 }
 
 fn word(ended: Ended) -> &'static str {
@@ -72,22 +78,21 @@ mod tests {
     fn a_code_of_the_command_is_told_from_one_of_this_program() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("exit");
-        let file = ExitFile::begin(&path).unwrap();
-        for (done, text) in [
-            (Ok(Ended::Command(Exit::of(75))), "command 75\n"),
-            (Ok(Ended::Command(Exit::signal(15))), "command 143\n"),
-            (Ok(Ended::Here(Exit::SKIPPED)), "skipped 75\n"),
-            (Ok(Ended::Here(Exit::TIME_OVER)), "timeout 124\n"),
-            (Ok(Ended::Here(Exit::LOST)), "lost 125\n"),
-            (Ok(Ended::Here(Exit::NOT_FOUND)), "not-started 127\n"),
-            (Ok(Ended::Here(Exit::signal(2))), "interrupted 130\n"),
-            (Err(Failure::Sessions), "failed 78\n"),
+        for (ended, text) in [
+            (Ended::Command(Exit::of(75)), "command 75\n"),
+            (Ended::Command(Exit::signal(15)), "command 143\n"),
+            (Ended::Here(Exit::SKIPPED), "skipped 75\n"),
+            (Ended::Here(Exit::TIME_OVER), "timeout 124\n"),
+            (Ended::Here(Exit::LOST), "lost 125\n"),
+            (Ended::Here(Exit::NOT_FOUND), "not-started 127\n"),
+            (Ended::Here(Exit::signal(2)), "interrupted 130\n"),
+            (Ended::Here(Failure::Sessions.exit()), "failed 78\n"),
         ] {
-            file.write(&done);
+            write_to(&path, ended).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
-        ExitFile::begin(&path).unwrap();
+        assert!(begin(folder.path()).is_err(), "a folder cannot be replaced");
+        begin(&path).unwrap();
         assert!(!path.exists(), "that of an earlier run");
-        assert!(ExitFile::begin(folder.path()).is_err());
     }
 }

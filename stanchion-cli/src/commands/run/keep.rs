@@ -8,7 +8,7 @@ use stanchion::spi::clock;
 use stanchion::{Guard, GuardKind};
 
 use super::child::{Supervisor, tell_stuck};
-use super::exit_file::Ended;
+use super::exit_file::{self, Ended};
 use crate::exit::{Exit, Failure};
 use crate::output::{flush_messages, message};
 use crate::signals::Signals;
@@ -109,9 +109,13 @@ impl Keeping {
 
     /// Takes the place of a supervisor that is gone. The command's status is not known then.
     fn take_over(&mut self, why: &str) -> Ended {
+        if let Some(signal) = self.supervisor.was_ended_early() {
+            return Ended::Here(Exit::signal(signal));
+        }
         message(format_args!("{why}: the command is killed"));
         if let Err(Interrupted) = self.supervisor.kill_all() {
             message("the command has not ended: its lock is free at the end of the lease");
+            exit_file::write(Ended::Here(Exit::LOST));
             flush_messages();
             // Any other end of this program would release the hold.
             process::exit(Exit::LOST.code().into());

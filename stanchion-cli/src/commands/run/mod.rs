@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use stanchion::spi::clock;
 use stanchion::{ErrorKind, Guard, GuardKind, MutexMode, MutexOptions, OnMismatch, SemaphoreOptions, Store};
 
-use self::exit_file::{Ended, ExitFile};
+use self::exit_file::Ended;
 use self::hold::Lock;
 use self::keep::Keeping;
 use self::once_per::OncePer;
@@ -74,13 +74,13 @@ pub(crate) struct Run {
     skip_code: Option<u8>,
     /// Write into this file how it has ended, as a word and a code: `command 3`, or `skipped 75`,
     /// `timeout 124`, `lost 125`, `not-started 127`, `interrupted 143`, `failed 69`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     exit_file: Option<PathBuf>,
     /// Say nothing about waiting and skipping, as cron would mail it
     #[arg(long, short)]
     quiet: bool,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -104,12 +104,12 @@ impl From<Mismatch> for OnMismatch {
 /// Runs the command. Must be polled on the main thread: the supervisor ends with the thread that
 /// started it.
 pub(crate) async fn run(options: Run, target: &Target) -> Result<Exit, Failure> {
-    let file = options.exit_file.as_deref().map(ExitFile::begin).transpose()?;
+    if let Some(path) = &options.exit_file {
+        exit_file::begin(path)?;
+    }
     let skip_code = options.skip_code.map(Exit::of);
     let done = ended(options, target).await;
-    if let Some(file) = file {
-        file.write(&done);
-    }
+    exit_file::write(done.as_ref().copied().unwrap_or_else(|failure| Ended::Here(failure.exit())));
     done.map(|ended| match ended {
         Ended::Here(exit @ (Exit::SKIPPED | Exit::TIME_OVER)) => skip_code.unwrap_or(exit),
         ended => ended.exit(),
@@ -198,12 +198,13 @@ async fn with_lock<L: Lock + ?Sized>(
         return Ok(Ended::Here(Exit::SKIPPED));
     }
     let begun = clock::now();
-    let noted = async || match once.note(begun).await {
-        Ok(()) => {}
-        Err(error) => {
-            let why = errors::text(&error);
-            message(format_args!("the run could not be noted, and may be repeated before its time: {why}"));
-        }
+    let noted = async || {
+        let why = match once.note(begun).await {
+            Ok(true) => return,
+            Ok(false) => "its limiter is used by others".to_owned(),
+            Err(error) => errors::text(&error),
+        };
+        message(format_args!("the run could not be noted, and may be repeated before its time: {why}"));
     };
     held_and(options, guard, signals, noted).await
 }

@@ -1,5 +1,7 @@
 //! `serve`: a live page for browsers.
 
+mod connections;
+
 use std::env;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,6 +53,13 @@ pub(crate) struct Serve {
     /// STANCHION_SERVE_TOKEN
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// How many connections there can be at a time (up to 1,000, with 64 descriptors left for the
+    /// store, if not given); another one is answered with 503
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    max_connections: Option<usize>,
+    /// After this time a connection ends over which nothing passes; viewers get something every 15s
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::idle_timeout)]
+    idle_timeout: Duration,
 }
 
 pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Failure> {
@@ -76,13 +85,12 @@ pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Fail
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.map_err(Failure::system("the address cannot be used"))?;
     let address = listener.local_addr().map_err(Failure::system("the address cannot be used"))?;
+    let most = options.max_connections.unwrap_or_else(connections::most);
     message(format_args!("serving http://{address}/"));
     tokio::select! {
         // A viewer's stream has no end to wait for.
         signal = signals.ends_waiting() => Ok(end_by(signal)),
-        served = axum::serve(listener, router) => {
-            served.map(|()| Exit::DONE).map_err(Failure::system("the page cannot be served"))
-        }
+        never = connections::serve(listener, router, most, options.idle_timeout) => match never {},
         () = looks => Ok(Exit::INTERNAL),
     }
 }

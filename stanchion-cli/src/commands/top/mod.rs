@@ -24,7 +24,7 @@ use self::snapshot::Snapshot;
 use crate::errors;
 use crate::events;
 use crate::exit::{Exit, Failure};
-use crate::signals::{Signals, stop};
+use crate::signals::{Signals, stop, stop_group};
 use crate::url::Target;
 use crate::values;
 
@@ -60,10 +60,14 @@ pub(crate) async fn top(options: &Top, target: &Target) -> Result<Exit, Failure>
     let mut signals = Signals::new()?;
     let mut model = Model::new(store.capabilities().store);
     loop {
-        let mut terminal = ratatui::try_init().map_err(Failure::system("the terminal cannot be used"))?;
-        let pause = watch(options, &*store, &mut terminal, &mut model, &mut signals).await;
-        // Whatever comes next finds the terminal as it was.
+        let mut terminal = ratatui::try_init().inspect_err(|_| ratatui::restore());
+        let pause = match &mut terminal {
+            Ok(terminal) => watch(options, &*store, terminal, &mut model, &mut signals).await,
+            Err(_) => Ok(Pause::End(Exit::INTERNAL)),
+        };
+        // Whatever comes next finds the terminal as it was, also its cursor.
         ratatui::restore();
+        drop(terminal.map_err(Failure::system("the terminal cannot be used"))?);
         match pause? {
             Pause::Stop => stop(),
             Pause::End(exit) => return Ok(exit),
@@ -105,7 +109,8 @@ async fn watch(
                     Wish::Nothing => {}
                     Wish::Look => next_look = clock::now(),
                     Wish::Quit => return Ok(Pause::End(Exit::DONE)),
-                    Wish::Stop => return Ok(Pause::Stop),
+                    // The signal comes to this process as well.
+                    Wish::Stop => stop_group(),
                     Wish::Free(hold) => {
                         let said = freed(store, &hold).await;
                         model.say(said);
