@@ -81,15 +81,13 @@ pub(crate) fn kill_until_gone(
 ) -> Result<(), Interrupted> {
     let (mut killing, mut is_asked) = (Killing::new(), false);
     loop {
-        if let Some(wake) = &mut wake {
-            wake.clear();
-        }
+        let wishes = wake.as_mut().map(|wake| wake.take()).unwrap_or_default();
         let left = left();
         if left.is_empty() {
             return Ok(());
         }
         killing.step(&left).into_iter().map(Told::Stuck).for_each(&mut tell);
-        if wake.as_ref().is_some_and(|wake| wake.takes_wish_to_end()) {
+        if !wishes.is_empty() {
             if is_asked {
                 return Err(Interrupted);
             }

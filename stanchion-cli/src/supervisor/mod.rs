@@ -3,8 +3,8 @@
 //! It leads a session of its own and is a subreaper, so that it sees every descendant of the
 //! command. It ends all of them before the hold's deadline by its own clock, whatever the client
 //! does: a client that is stopped sends no further deadline, and a killed client closes the socket.
-//! A signal that asks it to end says nothing while the client lives: a service manager signals all
-//! processes of a unit, and the client passes on what comes to it.
+//! A signal that asks it to end says nothing while the client lives, but that a service manager has
+//! signalled all processes of a unit: then the command has what the client passes on already.
 //! It has one thread and no runtime.
 
 mod channel;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, getppid};
@@ -19,6 +20,12 @@ use super::wake::Wake;
 
 /// Signals that end a command as a rule.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+/// Signals that a service manager sends to every process of a unit.
+const OF_UNITS: [Signal; 2] = [Signal::TERM, Signal::HUP];
+/// How long such a signal is kept back, to see whether the manager sends it to this process, too.
+const KEPT_BACK: Duration = Duration::from_millis(50);
+/// Time for which a manager's signal to this process and one to its client count as one.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 /// The error of a file that is no program for this machine (`ENOEXEC`).
 const NOT_A_PROGRAM: rustix::io::Errno = rustix::io::Errno::NOEXEC;
 
@@ -54,6 +61,10 @@ pub(crate) struct Program {
     is_stopped: bool,
     /// Signals that came before the command was started.
     early: Vec<Signal>,
+    /// Signals that are to be passed on, and when.
+    kept_back: Vec<(Signal, Moment)>,
+    /// Signals of a manager, which the command has got as well, and until when they count.
+    of_manager: Vec<(Signal, Moment)>,
 }
 
 impl Program {
@@ -77,6 +88,8 @@ impl Program {
             ending: None,
             is_stopped: false,
             early: Vec::new(),
+            kept_back: Vec::new(),
+            of_manager: Vec::new(),
         }
     }
 
@@ -104,14 +117,31 @@ impl Program {
 
     /// Follows the client's orders, and ends the command when the client has died.
     fn listen(&mut self) {
-        self.wake.clear();
+        let (wishes, now) = (self.wake.take(), Moment::now());
         for order in self.channel.receive() {
             match order {
                 Order::Deadline(at) => self.deadline = Some(at),
-                Order::Signal(number) => {
-                    Signal::from_named_raw(number).into_iter().for_each(|one| self.pass_on(one))
-                }
+                Order::Signal(number) => match Signal::from_named_raw(number) {
+                    Some(signal) if self.main.is_some() && OF_UNITS.contains(&signal) => {
+                        self.kept_back.push((signal, now.after(KEPT_BACK)));
+                    }
+                    Some(signal) => self.pass_on(signal),
+                    None => {}
+                },
                 Order::Lost => self.end(Cause::Lost),
+            }
+        }
+        let of_manager = wishes.into_iter().filter(|wish| wish.is_of_a_manager());
+        self.of_manager.extend(of_manager.map(|wish| (wish.signal, now.after(ONE_SIGNAL))));
+        self.of_manager.retain(|(_, until)| *until > now);
+        for (signal, at) in std::mem::take(&mut self.kept_back) {
+            if let Some(same) = self.of_manager.iter().position(|(of, _)| *of == signal) {
+                self.of_manager.swap_remove(same);
+                self.acts_upon(signal);
+            } else if at > now {
+                self.kept_back.push((signal, at));
+            } else {
+                self.pass_on(signal);
             }
         }
         self.stdin = self.channel.take_descriptor().or(self.stdin.take());
@@ -155,6 +185,8 @@ impl Program {
         if self.deadline.is_none() || self.stdin.is_none() {
             return true;
         }
+        // What a manager has sent so far did not reach the command.
+        self.of_manager.clear();
         match self.start() {
             Ok(pid) => {
                 self.main = Some(pid);
@@ -202,13 +234,18 @@ impl Program {
     fn pass_on(&mut self, signal: Signal) {
         let Some(main) = self.main else { return self.early.push(signal) };
         descendants::signal_group(main, signal);
+        self.acts_upon(signal);
+    }
+
+    /// Notes what the command does upon a signal that it has got. A stopped process acts upon it
+    /// when it goes on.
+    fn acts_upon(&mut self, signal: Signal) {
         match signal {
             Signal::TSTP => self.is_stopped = true,
             Signal::CONT => self.is_stopped = false,
-            // A stopped process acts upon a signal when it goes on.
             _ if self.is_stopped && ENDING.contains(&signal) => {
                 self.is_stopped = false;
-                descendants::signal_group(main, Signal::CONT);
+                self.main.into_iter().for_each(|main| descendants::signal_group(main, Signal::CONT));
             }
             _ => {}
         }
@@ -221,7 +258,8 @@ impl Program {
             (None, Some(deadline)) => Some(self.timing.term_at(deadline).left()),
             (None, None) => None,
         };
-        let time = time.map(timespec);
+        let kept_back = self.kept_back.iter().map(|(_, at)| at.left());
+        let time = time.into_iter().chain(kept_back).min().map(timespec);
         let mut events = vec![PollFd::new(&self.wake, PollFlags::IN)];
         if !self.channel.is_closed() {
             events.push(PollFd::new(&self.channel, PollFlags::IN));

@@ -64,23 +64,28 @@ fn a_stopped_command_keeps_its_lock_and_goes_on() {
 }
 
 /// A service manager signals every process of a unit. The lease is healthy, so that the command has
-/// the time that it takes.
+/// the time that it takes, and it gets the signal once: another one would end its `sleep`.
 #[test]
 fn a_signal_to_all_processes_of_a_unit_is_that_of_the_command() {
     let fixture = Fixture::redis();
     let [alive, asked, done] = ["alive", "asked", "done"].map(|word| fixture.ledger.writes(word));
     // Longer than the grace of this lease, 1.6 s.
     let script = format!(
-        "ends() {{ {asked}; sleep 3; {done}; exit 7; }}; trap ends TERM; {alive}; while :; do sleep 0.01; done"
+        "ends() {{ {asked}; sleep 3 && {done}; exit 7; }}; trap ends TERM; {alive}; while :; do sleep 0.01; done"
     );
     let mut running = fixture.start(&["--ttl", "8s"], &script);
     fixture.ledger.wait_for_word("alive");
-    let shell = fixture.processes().into_iter().min_by_key(|pid| pid.as_raw_nonzero());
-    for process in [running.pid(), running.supervisor(), shell.unwrap()] {
-        kill_process(process, Signal::TERM).unwrap();
-    }
+    let shell = fixture.processes().into_iter().min_by_key(|pid| pid.as_raw_nonzero()).unwrap();
+    let unit = [running.supervisor(), shell, running.pid()].map(|pid| pid.as_raw_nonzero().to_string());
+    // A process with the name of one, which lives on.
+    let manager = fixture.folder.path().join("systemd");
+    fs::copy("/bin/sh", &manager).unwrap();
+    let manages = format!("for pid in {}; do kill -TERM $pid; done; while :; do sleep 0.05; done", unit.join(" "));
+    let mut manager = Process::spawn(Command::new(manager).args(["-c", &manages])).unwrap();
     assert_eq!(running.code(), 7, "{}", running.errors());
-    assert_eq!(fixture.ledger.entries().last().unwrap().word, "done");
+    manager.kill().unwrap();
+    let words: Vec<_> = fixture.ledger.entries().into_iter().map(|entry| entry.word).collect();
+    assert_eq!(words, ["alive", "asked", "done"]);
 }
 
 /// As `killall` finds them by their program: the command is no such process.
