@@ -15,6 +15,7 @@
 //! Codes such as `C4` or `M2` in the documentation name the clause of the [contract] behind the
 //! sentence; the conformance suite has tests whose names begin with that code.
 #![cfg_attr(feature = "bloom", doc = include_str!("bloom.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod connect;
 
@@ -31,8 +32,9 @@ pub use stanchion_core::{
     ElectionOptions, Error, ErrorKind, Fenced, FencingToken, GrantId, Guard, GuardKind, HoldOptions, Holder,
     Inspection, JobResult, Kind, Leader, LeaderChanges, Limiter, LimiterOptions, ListOptions, ListPage,
     Listed, Member, Mutex, MutexExt, MutexGuard, MutexMode, MutexOptions, Name, OfMutex, OfSemaphore,
-    OfWaitGroup, OnMismatch, OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, QuotaPolicy, Reservation, Result,
-    Semaphore, SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
+    OfWaitGroup, OnMismatch, OutagePolicy, Outcome, Pages, PeriodicJob, Permit, Quota, QuotaPolicy,
+    Reservation, Result, Semaphore, SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup,
+    WaitGroupOptions,
 };
 
 /// The interface for authors of stores: the steps, the engine that drives them, and the parts of

@@ -45,6 +45,7 @@
 //! [M3]: stanchion_core::contract#m3
 //! [C8]: stanchion_core::contract#c8
 //! [C10]: stanchion_core::contract#c10
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
 mod alarm;

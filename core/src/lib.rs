@@ -14,6 +14,7 @@
 //! | [`limiter`], [`bloom`] | the arithmetic of rates, the layout of filters: pure |
 //! | `election`, [`blocking`] | made of the traits: leaders and periodic jobs, the same for threads |
 //! | [`clock`], `sync` | the one place that reads the clock; locks and signals that a model checker can replace |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod api;
 #[cfg(feature = "blocking")]

@@ -124,7 +124,10 @@ mod tests {
         let line = Line {
             text: "a run failed".to_owned(),
             error: "no answer".to_owned(),
-            others: vec![format!("{} \"x\"", spoken("stanchion.name")), format!("{} 7", spoken("stanchion.fencing_token"))],
+            others: vec![
+                format!("{} \"x\"", spoken("stanchion.name")),
+                format!("{} 7", spoken("stanchion.fencing_token")),
+            ],
         };
         assert_eq!(line.sentence(), "a run failed (name \"x\", fencing token 7): no answer");
         let bare = Line { text: "it is so".to_owned(), ..Line::default() };

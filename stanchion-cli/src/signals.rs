@@ -23,8 +23,8 @@ const PASSED_ON: [Signal; 8] = [
 ];
 
 /// Stops this process until it is told to go on, as at the terminal's wish. Not, where nobody would
-/// tell it so: with a parent in another session there is no shell that controls jobs, and the kernel
-/// stops no such process at the terminal's wish either.
+/// tell it so: with a parent in another session there is no shell that controls jobs, and the
+/// kernel stops no such process at the terminal's wish either.
 pub(crate) fn stop() {
     let has_shell = getsid(getppid()).is_ok_and(|session| Ok(session) == getsid(None));
     if let Some(own) = Pid::from_raw(process::id().cast_signed()).filter(|_| has_shell) {

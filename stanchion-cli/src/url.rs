@@ -99,15 +99,16 @@ pub(crate) fn first_line(path: &Path, what: &'static str) -> Result<String, Fail
         // The URL itself may have been given.
         without_urls(&path, [path.clone().into_owned()])
     };
-    let text =
-        fs::read_to_string(path).map_err(|cause| Failure::File { what, path: shown(), cause })?;
+    let text = fs::read_to_string(path).map_err(|cause| Failure::File { what, path: shown(), cause })?;
     let line = text.lines().next().unwrap_or_default().trim();
     if line.is_empty() {
         return Err(Failure::Usage(format!("the first line of the {what}'s file is empty")));
     }
     // A store that is away is asked again, and the file read again.
     static IS_TOLD: AtomicBool = AtomicBool::new(false);
-    if !IS_TOLD.swap(true, Ordering::Relaxed) && fs::metadata(path).is_ok_and(|file| file.is_file() && file.mode() & OTHERS_READ != 0) {
+    if !IS_TOLD.swap(true, Ordering::Relaxed)
+        && fs::metadata(path).is_ok_and(|file| file.is_file() && file.mode() & OTHERS_READ != 0)
+    {
         message(format_args!("every user of this machine may read the file of the {what}, {:?}", shown()));
     }
     Ok(line.to_owned())

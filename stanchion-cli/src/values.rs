@@ -62,7 +62,11 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
     let period = time(text)?;
     let is_sensible = (Duration::from_secs(1)..=MAX_PERIOD).contains(&period);
-    if is_sensible { Ok(period) } else { Err("the time in which it runs once is between 1s and 366 days".to_owned()) }
+    if is_sensible {
+        Ok(period)
+    } else {
+        Err("the time in which it runs once is between 1s and 366 days".to_owned())
+    }
 }
 
 /// Reads the lease of a command's hold: long enough to end the command within it.

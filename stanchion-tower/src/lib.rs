@@ -8,7 +8,8 @@
 //!
 //! The layers work with every service of `http` requests and responses whose response body
 //! implements `Default`, as those of axum, hyper and tonic. A refusal has no body, unless
-//! [`ProblemLayer`] or the service [gives it one](Refused); that of a gRPC request is a gRPC status.
+//! [`ProblemLayer`] or the service [gives it one](Refused); that of a gRPC request is a gRPC
+//! status.
 //!
 //! The README has a whole service, and the example `service` runs one. How a service ends in order
 //! is there, too.

@@ -21,10 +21,10 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 pub(crate) struct Violated(pub(crate) QuotaPolicy);
 
 /// Gives the refusals of the layers inside a body of `application/problem+json` ([RFC 9457]), for
-/// clients that read one: its `type`, `title`, `status` and `detail`, and after a refusal of a limit of rate
-/// the draft's type `quota-exceeded` with the names of the policy in `violated-policies`. The
-/// refusal of a gRPC call has no body; other answers stay as they are. The body of the service must
-/// be one that a `String` becomes.
+/// clients that read one: its `type`, `title`, `status` and `detail`, and after a refusal of a
+/// limit of rate the draft's type `quota-exceeded` with the names of the policy in
+/// `violated-policies`. The refusal of a gRPC call has no body; other answers stay as they are. The
+/// body of the service must be one that a `String` becomes.
 ///
 /// # Examples
 /// ```

@@ -13,8 +13,8 @@ use http::{HeaderMap, Request, Response};
 use sha2::{Digest, Sha256};
 use stanchion_core::clock;
 use stanchion_core::{
-    Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, QuotaPolicy, Result,
-    Store,
+    Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, QuotaPolicy,
+    Result, Store,
 };
 use tower_layer::Layer;
 use tower_service::Service;

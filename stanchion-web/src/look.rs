@@ -141,7 +141,15 @@ impl Watch {
             inspected: HashMap::new(),
             due: origin,
         };
-        Self { store, scope, interval, turn, origin, latest: Mutex::new(Arc::new(none)), messages: Messages::default() }
+        Self {
+            store,
+            scope,
+            interval,
+            turn,
+            origin,
+            latest: Mutex::new(Arc::new(none)),
+            messages: Messages::default(),
+        }
     }
 
     /// Returns the time.

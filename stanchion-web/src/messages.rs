@@ -41,8 +41,8 @@ struct Message<'a> {
     points: Vec<&'a Point>,
 }
 
-/// The messages that were made last, by the numbers of the look that their readers have seen before,
-/// 0 for none, and of the look that they tell of.
+/// The messages that were made last, by the numbers of the look that their readers have seen
+/// before, 0 for none, and of the look that they tell of.
 #[derive(Debug, Default)]
 pub(crate) struct Messages(Mutex<VecDeque<((u64, u64), Bytes)>>);
 

@@ -113,6 +113,10 @@ impl Limiter for MutantLimiter {
         self.inner.peek().await
     }
 
+    async fn until_full(&self) -> Result<()> {
+        self.inner.until_full().await
+    }
+
     async fn quota(&self) -> Result<ExactQuota> {
         self.inner.quota().await
     }

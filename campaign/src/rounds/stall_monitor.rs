@@ -87,8 +87,7 @@ impl Waits {
             Some((thread.file_name(), stat.split_whitespace().nth(1)?.parse().ok()?))
         };
         let now: HashMap<_, u64> = threads.filter_map(waited).collect();
-        let since =
-            |(thread, waited): (&OsString, &u64)| Some(waited.saturating_sub(*self.0.get(thread)?));
+        let since = |(thread, waited): (&OsString, &u64)| Some(waited.saturating_sub(*self.0.get(thread)?));
         let longest = now.iter().filter_map(since).max().unwrap_or_default();
         self.0 = now;
         longest / 1_000

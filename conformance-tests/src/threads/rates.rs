@@ -95,6 +95,10 @@ impl Limiter for Object<blocking::Limiter> {
         self.call(blocking::Limiter::peek).await
     }
 
+    async fn until_full(&self) -> Result<()> {
+        self.call(blocking::Limiter::until_full).await
+    }
+
     async fn quota(&self) -> Result<ExactQuota> {
         self.call(blocking::Limiter::quota).await
     }

@@ -9,8 +9,8 @@ use crate::clock::sleep;
 use crate::limiter::{ExactQuota, Quota};
 use crate::{Decision, Reservation, Result};
 
-/// Maximum time between two looks whether a bucket is full: an operator may reset the limiter, and a
-/// store lose it.
+/// Maximum time between two looks whether a bucket is full: an operator may reset the limiter, and
+/// a store lose it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A named rate limiter: a token bucket, computed exactly, by the store's clock.
@@ -171,10 +171,10 @@ pub trait Limiter: Debug + Send + Sync {
         self.allow_n(0).await
     }
 
-    /// Waits until the bucket is full, by the clock of its limiter, which on the memory store can be
-    /// one that a test moves. Takes nothing: another caller may take tokens right after. A bucket
-    /// that is filled by [`reset`](Self::reset), or has another quota meanwhile, is noticed after a
-    /// minute.
+    /// Waits until the bucket is full, by the clock of its limiter, which on the memory store can
+    /// be one that a test moves. Takes nothing: another caller may take tokens right after. A
+    /// bucket that is filled by [`reset`](Self::reset), or has another quota meanwhile, is noticed
+    /// after a minute.
     ///
     /// # Errors
     /// As [`peek`](Self::peek).

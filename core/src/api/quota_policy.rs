@@ -69,8 +69,8 @@ impl QuotaPolicy {
         &self.name
     }
 
-    /// Returns the `t` of [`fields`](Self::fields): the number of seconds, rounded up, until there is
-    /// more; `None` if there is no more to come.
+    /// Returns the `t` of [`fields`](Self::fields): the number of seconds, rounded up, until there
+    /// is more; `None` if there is no more to come.
     #[must_use]
     pub fn more_after_secs(&self, quota: &Quota, decision: &Decision) -> Option<u64> {
         let seconds = whole_seconds(next_token(quota, decision)?).max(1);
@@ -82,13 +82,14 @@ impl QuotaPolicy {
     /// refusal. `quota` is that of the limiter, of which a decision has only the burst.
     ///
     /// The policy states the quota and its window: `q=50;w=1` for 50 tokens a second. If the period
-    /// is no whole number of seconds, the window is the shortest one of whole seconds in which whole
-    /// tokens come; with a larger burst it is as many windows as the burst needs, `q=100;w=2`. It is
-    /// left out if it is longer than a day, and `q` is the burst then. `r` is what could be taken at
-    /// once, never more than `q`, and `t` in how many seconds, rounded up, there is more; without
-    /// `t`, there is no more to come. `Retry-After` is never before it. No number is larger than
-    /// those of structured fields, 999,999,999,999,999. Where an outage policy has admitted without
-    /// counting, nothing is known of the rest, and the policy stands alone.
+    /// is no whole number of seconds, the window is the shortest one of whole seconds in which
+    /// whole tokens come; with a larger burst it is as many windows as the burst needs,
+    /// `q=100;w=2`. It is left out if it is longer than a day, and `q` is the burst then. `r` is
+    /// what could be taken at once, never more than `q`, and `t` in how many seconds, rounded up,
+    /// there is more; without `t`, there is no more to come. `Retry-After` is never before it. No
+    /// number is larger than those of structured fields, 999,999,999,999,999. Where an outage
+    /// policy has admitted without counting, nothing is known of the rest, and the policy stands
+    /// alone.
     ///
     /// Where another quota than the given one has decided (that of another instance, or the share
     /// of an outage policy), `t` is the mean time for a token, as the decision tells it.
@@ -100,7 +101,8 @@ impl QuotaPolicy {
             None => (quota.burst_tokens().min(LARGEST), String::new()),
         };
         let rest = decision.remaining.min(tokens);
-        let more = self.more_after_secs(quota, decision).map(|seconds| format!(";t={}", seconds.min(LARGEST)));
+        let more =
+            self.more_after_secs(quota, decision).map(|seconds| format!(";t={}", seconds.min(LARGEST)));
         let mut fields = vec![("ratelimit-policy", format!("{name};q={tokens}{window}{unit}"))];
         if decision.decided_by != DecidedBy::OutagePolicy || more.is_some() {
             fields.push(("ratelimit", format!("{name};r={rest}{}", more.unwrap_or_default())));

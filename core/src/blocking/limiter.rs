@@ -84,6 +84,14 @@ impl Limiter {
         self.blocked("peek", self.0.peek())
     }
 
+    /// Waits until the bucket is full.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::until_full`](crate::Limiter::until_full).
+    pub fn until_full(&self) -> Result<()> {
+        self.blocked("until_full", self.0.until_full())
+    }
+
     /// Returns the quota in force.
     ///
     /// # Errors

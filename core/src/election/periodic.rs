@@ -279,7 +279,8 @@ impl Schedule {
     /// Waits until the next run is due. Returns when it was: a run that begins a little late does
     /// not move the ones that follow. One that was due for a period or longer is due now.
     async fn due(&self) -> Result<Instant> {
-        let (asked, left) = self.answered(async || Ok((now(), self.bucket.peek().await?.reset_after))).await?;
+        let (asked, left) =
+            self.answered(async || Ok((now(), self.bucket.peek().await?.reset_after))).await?;
         if left.is_zero() {
             return Ok(now());
         }

@@ -29,7 +29,14 @@ pub(crate) struct Ending {
 
 impl Ending {
     pub(crate) fn new(cause: Cause, kill_at: Moment) -> Self {
-        Self { cause, kill_at, begun_by: Ticks::now(), has_looked: false, asked: HashSet::new(), killing: Killing::new() }
+        Self {
+            cause,
+            kill_at,
+            begun_by: Ticks::now(),
+            has_looked: false,
+            asked: HashSet::new(),
+            killing: Killing::new(),
+        }
     }
 
     /// Ends no later than at `kill_at`, for this cause.
@@ -45,11 +52,11 @@ impl Ending {
         self.has_looked = false;
     }
 
-    /// Asks the descendants that live when the end begins to end, and kills all that are left later.
-    /// Returns the ones that cannot be signalled, once each.
+    /// Asks the descendants that live when the end begins to end, and kills all that are left
+    /// later. Returns the ones that cannot be signalled, once each.
     ///
-    /// A process that was asked may need others to clean up, such as `sleep` in the trap of a shell:
-    /// those are left alone until they are killed. To be called until no descendant is left.
+    /// A process that was asked may need others to clean up, such as `sleep` in the trap of a
+    /// shell: those are left alone until they are killed. To be called until no descendant is left.
     pub(crate) fn step(&mut self) -> Vec<Pid> {
         let descendants = descendants::all();
         if Moment::now() >= self.kill_at {
@@ -58,7 +65,8 @@ impl Ending {
         let mut stuck = Vec::new();
         let (then, has_looked) = (self.begun_by, mem::replace(&mut self.has_looked, true));
         for process in descendants {
-            let is_meant = if has_looked { process.has_begun_before(then) } else { process.has_begun_by(then) };
+            let is_meant =
+                if has_looked { process.has_begun_before(then) } else { process.has_begun_by(then) };
             if !is_meant {
                 continue;
             }

@@ -85,6 +85,9 @@ mod tests {
     #[test]
     fn a_manager_is_the_first_process_or_has_its_name() {
         let of = |sender| Wish { signal: Signal::TERM, sender }.is_of_a_manager();
-        assert_eq!([Some(0), Some(1), Some(std::process::id().cast_signed()), None].map(of), [true, true, false, false]);
+        assert_eq!(
+            [Some(0), Some(1), Some(std::process::id().cast_signed()), None].map(of),
+            [true, true, false, false]
+        );
     }
 }

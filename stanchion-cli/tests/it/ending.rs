@@ -105,8 +105,9 @@ fn what_a_command_needs_to_clean_up_is_left_alone(fixture: &Fixture) {
 fn a_process_is_asked_to_end_once(fixture: &Fixture) {
     let [alive, asked, done] = ["alive", "asked", "done"].map(|word| fixture.ledger.writes(word));
     let worker = fixture.folder.path().join("worker");
-    let script =
-        format!("asked() {{ {asked}; }}; trap asked TERM; {alive}; for i in $(seq 60); do sleep 0.01; done; {done}");
+    let script = format!(
+        "asked() {{ {asked}; }}; trap asked TERM; {alive}; for i in $(seq 60); do sleep 0.01; done; {done}"
+    );
     fs::write(&worker, script).unwrap();
     let mut running = fixture.start(&["--ttl", "25s"], &format!("sh '{}'; true", worker.display()));
     fixture.ledger.wait_for_word("alive");

@@ -80,7 +80,8 @@ fn a_signal_to_all_processes_of_a_unit_is_that_of_the_command() {
     // A process with the name of one, which lives on.
     let manager = fixture.folder.path().join("systemd");
     fs::copy("/bin/sh", &manager).unwrap();
-    let manages = format!("for pid in {}; do kill -TERM $pid; done; while :; do sleep 0.05; done", unit.join(" "));
+    let manages =
+        format!("for pid in {}; do kill -TERM $pid; done; while :; do sleep 0.05; done", unit.join(" "));
     let mut manager = Process::spawn(Command::new(manager).args(["-c", &manages])).unwrap();
     assert_eq!(running.code(), 7, "{}", running.errors());
     manager.kill().unwrap();

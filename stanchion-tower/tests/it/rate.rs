@@ -210,7 +210,10 @@ async fn a_plan_that_changes_there_and_back_is_in_force() {
     for now in [4, 8, 4, 8] {
         burst.store(now, Ordering::Relaxed);
         let answer = client.get("/", "a").await;
-        assert_eq!(answer.field("ratelimit-policy"), if now == 4 { "\"http\";q=4;w=3600" } else { "\"http\";q=8;w=7200" });
+        assert_eq!(
+            answer.field("ratelimit-policy"),
+            if now == 4 { "\"http\";q=4;w=3600" } else { "\"http\";q=8;w=7200" }
+        );
         assert_eq!(answer.field("x-ratelimit-limit"), now.to_string());
         // A larger burst does not fill itself.
         assert_eq!(answer.status, StatusCode::OK);
@@ -250,7 +253,8 @@ async fn keys_are_of_their_layer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_text_of_a_client_reaches_another_limit() {
     const QUOTA: u32 = 1_000;
-    const HOSTILE: [&str; 10] = ["all", "-5", "*4", "all/*4", "", "-", "*", "each/-5", "all/all", "each/user0:5"];
+    const HOSTILE: [&str; 10] =
+        ["all", "-5", "*4", "all/*4", "", "-", "*", "each/-5", "all/all", "each/user0:5"];
     let store = memory();
     let quota = Quota::per(1, Duration::from_secs(24 * 3_600)).burst(u64::from(QUOTA));
     let each = RateLimitLayer::new(Arc::clone(&store), "each/", key::header("x-api-key"), quota);
@@ -269,7 +273,8 @@ async fn no_text_of_a_client_reaches_another_limit() {
         admitted
     };
     let users = ["user0", "user1", "user2"].map(|user| honest(client.clone(), user));
-    let ((), admitted) = futures_util::future::join(hostile(client.clone()), futures_util::future::join_all(users)).await;
+    let ((), admitted) =
+        futures_util::future::join(hostile(client.clone()), futures_util::future::join_all(users)).await;
     println!("admitted of a quota of {QUOTA}: {admitted:?}");
     assert_eq!(admitted, [QUOTA; 3]);
 }

@@ -4,6 +4,7 @@ mod api;
 mod clauses;
 mod examples;
 mod links;
+mod readme;
 pub(crate) mod release;
 mod rust_versions;
 
@@ -64,13 +65,23 @@ pub(crate) fn check_docs() -> Outcome {
     let mut problems = examples::missing(&crates);
     for documented in &crates {
         problems.extend(clauses::without_link(documented));
+        problems.extend(without_features(&documented.package)?);
     }
     problems.extend(links::broken(&packages()?)?);
+    problems.extend(readme::broken(&packages()?)?);
     for problem in &problems {
         println!("problem: {problem}");
     }
     println!("{} crates, {} problems", crates.len(), problems.len());
     Ok(problems.is_empty())
+}
+
+/// Returns a problem if docs.rs, which builds with `docsrs`, would not show which items a feature
+/// adds.
+fn without_features(package: &Package) -> std::io::Result<Option<String>> {
+    let root = fs::read_to_string(package.folder().join("src/lib.rs"))?;
+    let shows = package.features.is_empty() || root.contains("#![cfg_attr(docsrs, feature(doc_cfg))]");
+    Ok((!shows).then(|| format!("the documentation of {} does not show its features", package.name)))
 }
 
 /// Compares the public interfaces with the listings in the repository; `write` writes the listings
@@ -96,7 +107,7 @@ fn packages() -> Result<Vec<Package>, Box<dyn std::error::Error>> {
 fn document() -> Result<Vec<Documented>, Box<dyn std::error::Error>> {
     let status = cargo(&["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--lib", FEATURES])
         .env("RUSTDOC", root().join("xtask/src/published/rustdoc.sh"))
-        .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json")
+        .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cfg docsrs")
         .status()?;
     if !status.success() {
         return Err("rustdoc failed".into());

@@ -63,9 +63,9 @@ pub(crate) struct Run {
     /// Do not wait: exit with 75 if the lock is held or waited for
     #[arg(long, short = 'n', visible_alias = "nonblock", conflicts_with = "wait")]
     skip_if_held: bool,
-    /// Run once in this time, over all machines, counted from the begin of a run that has succeeded:
-    /// exit with 75 if there was one. Less than the interval of a crontab, by as much as its
-    /// machines' clocks and starts differ: 23h for a job of each night
+    /// Run once in this time, over all machines, counted from the begin of a run that has
+    /// succeeded: exit with 75 if there was one. Less than the interval of a crontab, by as much as
+    /// its machines' clocks and starts differ: 23h for a job of each night
     #[arg(long, value_name = "TIME", value_parser = values::period, conflicts_with = "semaphore")]
     once_per: Option<Duration>,
     /// Exit with this code, in the place of 75 and 124, if the command was not run because the lock

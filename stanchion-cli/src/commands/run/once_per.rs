@@ -29,8 +29,8 @@ impl OncePer {
 
     /// Returns the time until the next run is due; zero if it is.
     pub(crate) async fn due_in(&self) -> Result<Duration> {
-        // By the period of the last run, which may have been another one. What is due by that is due
-        // by a longer one, too.
+        // By the period of the last run, which may have been another one. What is due by that is
+        // due by a longer one, too.
         let is_due = self.bucket.peek().await?.reset_after.is_zero();
         self.bucket.set_quota(self.quota).await?;
         if is_due {

@@ -35,10 +35,10 @@ const FRAME: Duration = Duration::from_millis(250);
 ///
 /// Keys: up and down (or k and j) choose, Enter shows all holders, f frees the chosen hold after a
 /// question, s sorts by the next column, / filters by a part of the name, Esc goes back, Space
-/// pauses, ? explains, q quits. Each refresh looks at all keys of the server, in small parts, and asks for the
-/// holders of the names on the screen. Up to 2,000 names are shown; where there are more, each kind
-/// has a share, those in use come before idle ones, and a refresh looks at the keys once more for
-/// each kind.
+/// pauses, ? explains, q quits. Each refresh looks at all keys of the server, in small parts, and
+/// asks for the holders of the names on the screen. Up to 2,000 names are shown; where there are
+/// more, each kind has a share, those in use come before idle ones, and a refresh looks at the keys
+/// once more for each kind.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Top {
     /// Only names that begin with this text
