@@ -110,13 +110,27 @@ impl Measure {
     }
 
     /// Returns the bound by the contract; `None` if there is nothing to measure. With sessions, the
-    /// server's lock manager hands a lock over, without a wake-up that could get lost.
+    /// server's lock manager hands a lock over, without a wake-up that could get lost. The clients
+    /// of a cluster find its nodes by themselves, past any link that could be cut, and one node that
+    /// restarts has a part of the names.
     #[must_use]
     pub fn bound(self, deployment: Deployment) -> Option<Bound> {
         let Bounds { epsilon, silence, recovery } = Bounds::default();
         let (epsilon, silence, recovery) = (signed(epsilon), signed(silence), signed(recovery));
         let (lease, dead) = (signed_micros(LEASE), i64::try_from(DEAD).unwrap_or(i64::MAX));
         let of_session = deployment == Deployment::PostgresSessions;
+        let of_one_server = [
+            Self::CutOffLost,
+            Self::CutOffFree,
+            Self::CutOffBelief,
+            Self::CutOffMargin,
+            Self::LostWakeUp,
+            Self::RestartWaiter,
+            Self::RestartCall,
+        ];
+        if deployment == Deployment::RedisCluster && of_one_server.contains(&self) {
+            return None;
+        }
         let at_most = |limit, clause| Bound { limit: Limit::AtMost(limit), clause };
         let more_than = |limit, clause| Bound { limit: Limit::MoreThan(limit), clause };
         let bound = match self {

@@ -9,7 +9,7 @@ use stanchion_core::Kind;
 use super::measures::LEASE;
 use super::stalls::Stalls;
 use super::trial_worker::TrialWorker;
-use super::{Bound, Error, Measure};
+use super::Error;
 use crate::history::file_name;
 use crate::rounds::work::Job;
 use crate::rounds::{CampaignServer, Work};
@@ -51,11 +51,6 @@ impl<'a> TrialSetup<'a> {
     /// Sets the lease of the workers that are started later.
     pub(super) fn set_ttl(&mut self, ttl: Duration) {
         self.ttl = ttl;
-    }
-
-    /// Returns the bound of a measure for this deployment.
-    pub(super) fn bound(&self, measure: Measure) -> Option<Bound> {
-        measure.bound(self.server.deployment())
     }
 
     /// Returns the time between two readings of the machine's clock in which the machine ran, in

@@ -17,14 +17,14 @@ use stanchion_testbed::faults::{ConnectionCounts, Direction, Mark, Proxy, Reques
 type Measured = Result<Vec<(Measure, i64)>, Error>;
 type Trial = fn(&mut TrialSetup<'_>) -> Measured;
 
-/// The trials, each with a name that fits into a namespace.
-pub(super) const TRIALS: [(&str, Trial); 6] = [
-    ("dead-holder", dead_holder),
-    ("dead-in-a-row", dead_in_a_row),
-    ("dead-at-once", dead_at_once),
-    ("cut-off", cut_off),
-    ("lost-wake-up", lost_wake_up),
-    ("restart", restart),
+/// The trials, each with a name that fits into a namespace, and with a measure of it.
+pub(super) const TRIALS: [(&str, Measure, Trial); 6] = [
+    ("dead-holder", Measure::DeadHolder, dead_holder),
+    ("dead-in-a-row", Measure::DeadInARow, dead_in_a_row),
+    ("dead-at-once", Measure::DeadAtOnce, dead_at_once),
+    ("cut-off", Measure::CutOffLost, cut_off),
+    ("lost-wake-up", Measure::LostWakeUp, lost_wake_up),
+    ("restart", Measure::RestartCall, restart),
 ];
 
 /// The time limit until a client listens for wake-ups, and until one comes.
@@ -108,9 +108,6 @@ fn listens(proxy: &Proxy, begin: Mark) -> bool {
 }
 
 fn lost_wake_up(setup: &mut TrialSetup<'_>) -> Measured {
-    if setup.bound(Measure::LostWakeUp).is_none() {
-        return Ok(Vec::new());
-    }
     // With a short lease the waiter would poll sooner than the poll floor.
     setup.set_ttl(Ttl::DEFAULT.get());
     let proxy = Proxy::to(&setup.server().url())?;

@@ -35,6 +35,11 @@ fn c5_c8_c9_c14_c18_m1_m7_recovery_on_postgres() {
 }
 
 #[test]
+fn c5_c8_m7_recovery_on_a_cluster() {
+    is_within_bounds(Deployment::RedisCluster);
+}
+
+#[test]
 fn c5_c8_c9_c18_m1_m7_recovery_on_postgres_sessions() {
     is_within_bounds(Deployment::PostgresSessions);
 }
