@@ -1,7 +1,7 @@
 // What goes to the server and comes from it: the connection and what is said of it, the token, the stream, freeing.
 
 import { serverNow, sought, state } from "./model.js";
-import { $, KINDS, keep, kept, number, say, setFacts, setText, shown, span } from "./text.js";
+import { $, KINDS, count, keep, kept, number, say, setFacts, setText, shown, span } from "./text.js";
 
 // No byte for so long, not even a keep-alive, and the stream is taken for dead.
 const SILENCE_MS = 60_000;
@@ -14,6 +14,7 @@ export function showState() {
   document.body.classList.toggle("connected", state.connected);
   document.body.classList.toggle("old", state.everLooked && (!state.connected || state.fault !== null));
   document.body.classList.toggle("failing", state.fault !== null);
+  if (state.connected) say("connection", state.fault === null ? "Connected." : "The store is away.");
   say("fault", state.fault === null ? "" : `The look at the store failed: ${shown(state.fault)}`);
   showSince();
 }
@@ -35,6 +36,8 @@ export function showSince() {
 
 const form = $("token-form");
 let given = null;
+// What had the focus when the token was asked for.
+let focusBefore = null;
 
 // What a header can carry, which is what the server takes.
 const strange = (text) => /[^!-~]/u.exec(text)?.[0];
@@ -50,8 +53,9 @@ const authorization = () => (token() === null ? {} : { Authorization: `Bearer ${
 function askToken(why) {
   given ??= Promise.withResolvers?.() ?? later();
   setText($("token-why"), why);
+  if (form.hidden) focusBefore = document.activeElement;
   form.hidden = false;
-  $("token").focus();
+  $("token").focus({ preventScroll: true });
   return given.promise;
 }
 
@@ -73,6 +77,8 @@ form.addEventListener("submit", (event) => {
   }
   keep("sessionStorage", "stanchion-token", text);
   form.hidden = true;
+  const back = focusBefore?.isConnected ? focusBefore : document.querySelector("#rows .name[tabindex='0']");
+  back?.focus({ preventScroll: true });
   given?.resolve();
   given = null;
 });
@@ -154,10 +160,7 @@ async function oneStream(takeLook) {
 
 function takeEvent(type, data, takeLook) {
   if (type !== "look") return;
-  if (!state.connected) {
-    state.connected = true;
-    say("connection", "Connected.");
-  }
+  state.connected = true;
   try {
     takeLook(JSON.parse(data));
   } catch (error) {
@@ -212,10 +215,13 @@ let target = null;
 export function askFree(row, hold) {
   const { kind, name } = row.data;
   target = { row, kind, name, ticket: hold.ticket, label: hold.label ? shown(hold.label) : "a holder without a label" };
-  setText($("ask-head"), `Free this ${KINDS[kind].one}?`);
+  const isPart = kind === "semaphore";
+  target.what = isPart && hold.weight ? `the hold of ${count(hold.weight, "permit")} of ` : "";
+  setText($("ask-head"), isPart ? "Free this hold?" : "Free this lock?");
   const since = hold.granted_at_ms === null ? null : span(serverNow() - hold.granted_at_ms);
   setFacts($("ask-facts"), {
-    Name: shown(name), "Held by": target.label, "Held for": since, "Fencing token": hold.token, Ticket: hold.ticket,
+    Name: shown(name), Permits: isPart ? hold.weight : null, "Held by": target.label, "Held for": since,
+    "Fencing token": hold.token, Ticket: hold.ticket,
   });
   $("ask-yes").disabled = false;
   say("result", "");
@@ -223,18 +229,19 @@ export function askFree(row, hold) {
 }
 
 // Returns what came of it. A proxy that gave up says nothing of what the server did: only the server's own words are a no.
-async function free({ kind, name, ticket, label }) {
-  const lock = `${KINDS[kind].one} ${shown(name)}`;
+async function free({ kind, name, ticket, label, what }) {
+  const lock = `${what}the ${KINDS[kind].one} ${shown(name)}`;
   const headers = { "Content-Type": "application/json", ...authorization() };
   const answer = await fetch(path("api/v1/unlock"), { method: "POST", headers, body: JSON.stringify({ kind, name, ticket }) });
   if (answer.status === 401) {
     ask.close();
-    askToken("Freeing needs a token. Give it, then free again.");
-    return `Not freed: a token is needed for the ${lock}.`;
+    const why = token() === null ? "Freeing needs a token. Give it" : "The server refused that token. Give another";
+    askToken(`${why}, then free again.`);
+    return `Not freed: a token is needed for ${lock}.`;
   }
   const said = (await answer.json().catch(() => null)) ?? {};
-  if (answer.ok && said.freed === true) return `Freed the ${lock}, held by ${label}.`;
-  if (answer.ok && said.freed === false) return `Nothing to free: ${label} does not hold the ${lock} any more.`;
+  if (answer.ok && said.freed === true) return `Freed ${lock}, held by ${label}.`;
+  if (answer.ok && said.freed === false) return `Nothing to free: ${label} does not have ${lock} any more.`;
   const why = typeof said.error === "string" ? shown(said.error) : `the server answers ${answer.status}`;
   const isNo = answer.status >= 400 && (answer.status < 500 || (typeof said.kind === "string" && said.kind !== "unknown"));
   return isNo ? `Not freed: ${why}` : `Not known whether it was freed; look again: ${why}`;
@@ -252,5 +259,5 @@ $("ask-yes").addEventListener("click", async () => {
   }
   ask.close();
   say("result", said);
-  if (form.hidden && !list.contains(document.activeElement)) (row.el.isConnected ? row.parts.name : list).focus();
+  if (form.hidden && !list.contains(document.activeElement)) (row.el.isConnected ? row.parts.name : list).focus({ preventScroll: true });
 });
