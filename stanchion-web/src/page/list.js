@@ -1,9 +1,9 @@
 // The list: the frames in which it changes, the order of its rows, and moving in it.
 
 import { SORTS, dirty, leaving, matches, model, rows, seen, state, view } from "./model.js";
-import { build, patch, rowOf, setSeen, toggleRow } from "./rows.js";
+import { build, patch, rowOf, setHeading, setSeen, toggleRow } from "./rows.js";
 import { showMore } from "./search.js";
-import { $, setText } from "./text.js";
+import { $, count, setText, shown } from "./text.js";
 
 // Frames
 
@@ -76,7 +76,20 @@ function wanted() {
     const at = (row) => (row.at < 0 ? Infinity : row.at);
     want.sort((a, b) => (at(a) < at(b) ? -1 : at(a) > at(b) ? 1 : 0));
   }
-  return want;
+  return view.grouped ? inGroups(want) : want;
+}
+
+// The rows by the prefixes of their names: the groups are in the order of their first rows, which have the headings.
+function inGroups(want) {
+  const groups = new Map();
+  for (const row of want) {
+    if (!groups.has(row.prefix)) groups.set(row.prefix, []);
+    groups.get(row.prefix).push(row);
+  }
+  for (const [prefix, [first, ...others]] of groups) {
+    first.begins = `${prefix === "" ? "Without a prefix" : shown(prefix)}, ${count(others.length + 1, "name")}`;
+  }
+  return [...groups.values()].flat();
 }
 
 export function place(until) {
@@ -85,6 +98,7 @@ export function place(until) {
   leaving.clear();
   let unfinished = false;
   const next = [];
+  for (const row of model.byName) row.begins = "";
   for (const row of wanted()) {
     if (!row.el) {
       if (performance.now() > until) {
@@ -95,6 +109,7 @@ export function place(until) {
     } else if (row.at < 0) {
       back.push(row);
     }
+    setHeading(row, row.begins);
     row.place = round;
     next.push(row);
   }
@@ -156,15 +171,17 @@ function longestRun(next) {
 }
 
 export function showEmpty(unfinished) {
-  const text = !state.everLooked
-    ? "Waiting for the first look."
-    : rows.size === 0
-      ? "No name has state in this namespace."
-      : "No name matches the search.";
-  setText($("empty"), text);
+  setText($("empty"), whyEmpty());
   $("empty").hidden = placed.length > 0 || unfinished;
   $("heads").hidden = list.hidden = !$("empty").hidden;
   showMore();
+}
+
+function whyEmpty() {
+  if (!state.everLooked) return "Waiting for the first look.";
+  if (rows.size > 0) return "No name matches the search, the kind and the filter.";
+  if (!state.connected) return "The names are not known: the page is not connected.";
+  return state.fault === null ? "No name has state in this namespace." : "The names are not known: the store is away.";
 }
 
 // Puts the list in order with the next frame, also while it is in use.

@@ -20,7 +20,7 @@ export const seen = new Set();
 export const model = { byName: [], points: [], mayFree: false, more: false, title: "Locks" };
 // What the stream is asked for: all names, or a search of the whole store where that has more than are shown.
 export const sought = { query: "", text: "" };
-export const view = { query: "", kind: "", sort: "name" };
+export const view = { query: "", kind: "", sort: "urgency", used: false, grouped: false };
 export const state = { connected: false, everLooked: false, fault: null, goodAt: null, tookMs: null, retryAt: null };
 
 const collator = new Intl.Collator("en", { numeric: true });
@@ -28,7 +28,25 @@ export const order = (a, b) =>
   collator.compare(a.data.name, b.data.name) || (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
 export const keyOf = (kind, name) => `${kind}/${name}`;
 
+// A lease is low in this last share of its length. It ends soon if it is low and has less than a minute.
+export const LOW = 0.3;
+const SOON_MS = 60_000;
+
+function endsSoon({ lease_ends_at_ms: ends, lease_ms: length }, now) {
+  return ends !== null && ends - now < Math.min(SOON_MS, LOW * (length ?? Infinity));
+}
+
+// Smallest first: leases that are over, names that are waited for (the most waiters first), leases that end soon, held, idle.
+function urgency({ holds, holders, waiters }) {
+  const now = serverNow();
+  if (least(holds, "lease_ends_at_ms") < now) return 0;
+  if (waiters > 0) return 1 + 1 / (1 + waiters);
+  if (holds.some((hold) => endsSoon(hold, now))) return 2;
+  return holders > 0 ? 3 : 4;
+}
+
 export const SORTS = {
+  urgency,
   waiters: (data) => -(data.waiters ?? 0),
   age: (data) => least(data.holds, "granted_at_ms"),
   lease: (data) => least(data.holds, "lease_ends_at_ms"),
@@ -39,7 +57,8 @@ export function takeRow(data) {
   let row = rows.get(key);
   const added = !row;
   if (added) {
-    row = leaving.get(key) ?? { key, peak: 0, el: null, parts: null, details: null, open: false, at: -1, place: 0 };
+    row = leaving.get(key) ?? { key, peak: 0, el: null, parts: null, details: null, heading: null, open: false, at: -1, place: 0 };
+    row.prefix = /^[^/:]*[/:]/.exec(data.name)?.[0] ?? "";
     leaving.delete(key);
     rows.set(key, row);
     model.byName.push(row);
@@ -67,5 +86,8 @@ export function takePoints(look) {
   model.points = (look.full ? [] : model.points).concat(fresh).filter((point) => point.at_ms > look.now_ms - WINDOW_MS);
 }
 
+const isUsed = ({ holders, waiters }) => holders > 0 || waiters > 0;
 export const matches = (row) =>
-  (view.kind === "" || row.data.kind === view.kind) && (view.query === "" || row.text.includes(view.query));
+  (view.kind === "" || row.data.kind === view.kind) &&
+  (!view.used || isUsed(row.data)) &&
+  (view.query === "" || row.text.includes(view.query));

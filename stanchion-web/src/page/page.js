@@ -26,10 +26,15 @@ function setClock(nowMs, fresh) {
   for (const row of seen) runBars(row, true);
 }
 
+// Whether rows from before are on the page that the server does not know: it has just begun, and the store is away.
+let hasOldRows = false;
+
 function takeLook(look) {
   setClock(look.now_ms, look.full);
-  let names = look.full;
-  if (look.full) {
+  const isWhole = look.full || hasOldRows;
+  hasOldRows = isWhole && look.error !== null && look.set.length === 0;
+  let names = isWhole && !hasOldRows;
+  if (names) {
     const named = new Set(look.set.map((data) => keyOf(data.kind, data.name)));
     for (const key of rows.keys()) if (!named.has(key)) names = forget(key) || names;
   }
@@ -57,15 +62,16 @@ function showHead(store) {
   setText($("title"), shown(model.title));
   say("store", shown(store));
   const held = model.points.at(-1)?.held ?? model.byName.reduce((sum, row) => sum + (row.data.holders ?? 0), 0);
-  const text = `${number(held)} held – ${shown(model.title)}`;
+  const text = `${state.fault === null ? `${number(held)} held` : "store away"} – ${shown(model.title)}`;
   if (document.title !== text) document.title = text;
   if (rows.size === 0) showEmpty(false);
 }
 
 function countKinds() {
+  const isUnknown = rows.size === 0 && (state.fault !== null || !state.connected);
   const counts = { "": model.byName.length };
   for (const row of model.byName) counts[row.data.kind] = (counts[row.data.kind] ?? 0) + 1;
-  for (const node of document.querySelectorAll("#kinds .count")) setText(node, number(counts[node.dataset.kind] ?? 0));
+  for (const node of document.querySelectorAll("#kinds .count")) setText(node, isUnknown ? "–" : number(counts[node.dataset.kind] ?? 0));
 }
 
 // Every second
@@ -79,7 +85,9 @@ function everySecond() {
   soon(tellTimes);
   soon(drawPlots);
   soon(countKinds);
-  if ((view.sort !== "name" || view.query !== "") && performance.now() - placedAt > SORT_MS) soon(place);
+  const changes = view.sort !== "name" || view.query !== "" || view.used;
+  if (changes && performance.now() - placedAt > SORT_MS) soon(place);
+  if (rows.size === 0) showEmpty(false);
   showSince();
 }
 
@@ -115,15 +123,30 @@ function makePlot(field, name) {
     svg.append(path);
     return path;
   });
-  const range = document.createElement("p");
-  range.className = "range";
-  range.setAttribute("aria-hidden", "true");
-  figure.append(caption, svg, range);
+  const box = document.createElement("div");
+  box.className = "plot";
+  const [most] = [["most"], ["least", "0"], ["from", "10 min ago"], ["middle", "5 min"], ["to", "now"]].map((mark) => addMark(box, ...mark));
+  box.append(svg);
+  figure.append(caption, box);
   $("plots").append(figure);
-  return { field, name, svg, area, line, now, range };
+  return { field, name, svg, area, line, now, most };
+}
+
+// A value at an axis. The picture's own text says the same.
+function addMark(box, place, text = "") {
+  const mark = document.createElement("span");
+  mark.className = place;
+  mark.textContent = text;
+  mark.setAttribute("aria-hidden", "true");
+  box.append(mark);
+  return mark;
 }
 
 function drawPlots() {
+  const last = model.points.at(-1);
+  const totals = last ? Object.entries(PLOTS).filter(([field]) => last[field] !== null) : [];
+  setText($("totals"), totals.map(([field, name]) => `${name.toLowerCase()} ${number(last[field])}`).join(", "));
+  if (!plotsBox.open) return;
   const now = serverNow();
   const steps = model.points.slice(1).map((point, i) => point.at_ms - model.points[i].at_ms).sort((a, b) => a - b);
   const gap = Math.max(2_000, 2.5 * (steps[steps.length >> 1] ?? 0));
@@ -151,7 +174,7 @@ function drawPlot(plot, now, gap) {
   const low = values.reduce((a, b) => Math.min(a, b), Infinity);
   const top = Math.max(1, most);
   const x = (point) => (WIDE * (1 - (now - point.at_ms) / WINDOW_MS)).toFixed(1);
-  const y = (point) => (HIGH - 2 - (HIGH - 6) * (point[field] / top)).toFixed(1);
+  const y = (point) => (HIGH * (1 - point[field] / top)).toFixed(1);
   let line = "";
   let area = "";
   for (const stretch of found) {
@@ -163,7 +186,7 @@ function drawPlot(plot, now, gap) {
   plot.area.setAttribute("d", area);
   const known = values.length > 0;
   setText(plot.now, known ? number(values.at(-1)) : "–");
-  setText(plot.range, known ? `least ${number(low)}, most ${number(most)}` : "no points yet");
+  setText(plot.most, number(top));
   const text = known ? `now ${number(values.at(-1))}, least ${number(low)}, most ${number(most)}` : "no points yet";
   setAttribute(plot.svg, "aria-label", `${name} over the last ten minutes: ${text}`);
 }
@@ -184,13 +207,18 @@ function addKinds() {
   }
 }
 
-$("controls").addEventListener("submit", (event) => event.preventDefault());
-$("controls").addEventListener("input", () => {
+// A browser may give the controls what they had before the page was loaded again.
+function readControls() {
   view.query = $("query").value.trim().toLowerCase();
   view.sort = $("sort").value;
+  view.used = $("used").checked;
+  view.grouped = $("grouped").checked;
   view.kind = document.querySelector("#kinds input:checked").value;
   sift();
-});
+}
+
+$("controls").addEventListener("submit", (event) => event.preventDefault());
+$("controls").addEventListener("input", readControls);
 $("query").addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   event.preventDefault();
@@ -219,8 +247,30 @@ $("theme").addEventListener("click", () => {
   keep("localStorage", "stanchion-theme", theme);
 });
 
+// What is chosen here is kept. At first the plots are closed where they would leave no room for the list.
+const plotsBox = $("plots-box");
+const rowsBox = $("compact");
+
+function setCompact(on) {
+  rowsBox.checked = on;
+  document.body.classList.toggle("compact", on);
+}
+
+rowsBox.addEventListener("input", (event) => {
+  event.stopPropagation();
+  setCompact(rowsBox.checked);
+  keep("localStorage", "stanchion-compact", rowsBox.checked ? "yes" : "no");
+});
+plotsBox.querySelector("summary").addEventListener("click", () => {
+  keep("localStorage", "stanchion-plots", plotsBox.open ? "closed" : "open");
+});
+plotsBox.addEventListener("toggle", drawPlots);
+
 setTheme(kept("localStorage", "stanchion-theme"));
+setCompact(kept("localStorage", "stanchion-compact") === "yes");
+plotsBox.open = (kept("localStorage", "stanchion-plots") ?? (matchMedia("(max-width: 44rem)").matches ? "closed" : "open")) === "open";
 addKinds();
+readControls();
 drawPlots();
 setInterval(everySecond, 1_000);
 listen(takeLook);

@@ -1,6 +1,6 @@
 // The rows themselves: building and patching one, its lease bars and its details.
 
-import { dirty, model, seen, serverNow } from "./model.js";
+import { LOW, dirty, model, seen, serverNow } from "./model.js";
 import { askFree } from "./server.js";
 import { $, KINDS, count, labelOf, least, number, setAttribute, setFacts, setText, shown, span } from "./text.js";
 
@@ -40,6 +40,17 @@ export function setSeen(row, now) {
   if (now) times(row, serverNow());
 }
 
+// Puts a heading above the row, or takes it away if the text is empty.
+export function setHeading(row, text) {
+  if (!row.heading) {
+    if (text === "") return;
+    row.heading = document.createElement("h3");
+    row.el.prepend(row.heading);
+  }
+  setText(row.heading, text);
+  if (row.heading.hidden !== (text === "")) row.heading.hidden = text === "";
+}
+
 export function patch(row) {
   dirty.delete(row);
   if (!row.el) return;
@@ -47,7 +58,6 @@ export function patch(row) {
   const { kind, holders, waiters, holds } = data;
   setText(parts.who, whoHolds(data));
   row.el.classList.toggle("free", !holders);
-  patchLevel(row);
   const leased = kind === "mutex" || kind === "semaphore" || kind === "wait_group" ? holds.slice(0, 8) : [];
   parts.leases.hidden = leased.length === 0;
   patchBars(row, parts.leases, parts.bars, leased);
@@ -70,35 +80,44 @@ function whoHolds({ kind, holders, holds }) {
   return labels.join(", ") + (holders > labels.length ? ` and ${number(holders - labels.length)} more` : "");
 }
 
-// How much of a semaphore, wait group or limiter is used, left or done.
-function levelOf({ data, peak }) {
-  const { kind, weight, holders, limit, tokens } = data;
+// How much of a semaphore, wait group or limiter is held, held past the end of its lease (`over`), left or done.
+function levelOf({ data, peak }, time) {
+  const { kind, weight, holders, limit, tokens, holds } = data;
   const used = weight ?? holders;
+  const late = holds.filter((hold) => hold.lease_ends_at_ms !== null && hold.lease_ends_at_ms < time);
+  const over = Math.min(used ?? 0, late.reduce((sum, hold) => sum + (hold.weight ?? 1), 0));
+  const past = over > 0 ? `, ${number(over)} past the lease` : "";
   if (kind === "semaphore" && used !== null) {
-    const text = `${limit === null ? count(used, "permit") : `${number(used)} of ${count(limit, "permit")}`} held`;
-    return { now: used, most: limit, text };
+    const text = `${limit === null ? count(used, "permit") : `${number(used)} of ${count(limit, "permit")}`} held${past}`;
+    return { now: used, most: limit, text, parts: { held: used - over, over, left: (limit ?? used) - used } };
   }
   if (kind === "limiter" && tokens !== null) {
     const left = Math.max(0, tokens);
     const text = limit === null ? `${count(left, "token")} left` : `${number(left)} of ${count(limit, "token")} left`;
-    return { now: left, most: limit, text };
+    return { now: left, most: limit, text, parts: { left } };
   }
   if (kind === "wait_group" && used !== null && used > 0) {
-    return { now: peak - used, most: peak, text: `${number(peak - used)} of ${count(peak, "member")} done` };
+    const text = `${number(peak - used)} of ${count(peak, "member")} done${past}`;
+    return { now: peak - used, most: peak, text, parts: { done: peak - used, held: used - over, over } };
   }
-  return { now: 0, most: null, text: "" };
+  return { now: 0, most: null, text: "", parts: {} };
 }
 
-function patchLevel(row) {
+// The parts of a bar from its beginning on; the rest of it is track.
+const PARTS = ["done", "held", "over", "left"];
+
+function patchLevel(row, time) {
   const { level, amount } = row.parts;
-  const { now, most, text } = levelOf(row);
+  const { now, most, text, parts } = levelOf(row, time);
   setText(amount, text);
-  level.hidden = !most;
+  if (level.hidden !== !most) level.hidden = !most;
   if (!most) return;
-  const full = Math.min(1, now / most);
-  if (level.full !== full) {
-    level.full = full;
-    level.firstElementChild.style.setProperty("transform", `scaleX(${full})`);
+  // A part that begins the bar and is empty has no gap either: it ends one gap before the beginning.
+  let end = 0;
+  const ends = PARTS.map((part) => (end = Math.min(1, end + Math.max(0, parts[part] ?? 0) / most)));
+  if (level.ends !== ends.join()) {
+    level.ends = ends.join();
+    PARTS.forEach((part, i) => level.style.setProperty(`--${part}-end`, ends[i] === 0 ? "-2px" : `${(100 * ends[i]).toFixed(2)}%`));
   }
   const { kind } = row.data;
   setAttribute(level, "role", kind === "wait_group" ? "progressbar" : "meter");
@@ -122,6 +141,7 @@ export function times(row, now) {
   else if (data.used_at_ms !== null && !data.holders) when = `used ${span(now - data.used_at_ms)} ago`;
   setText(parts.when, when);
   row.el.classList.toggle("over", ends < now);
+  if (data.kind !== "mutex") patchLevel(row, now);
   tellBars(parts.bars, now);
   if (holds.length > 0) tellMeter(parts.leases, holds, now);
   if (row.details) timesOfDetails(row, now);
@@ -205,7 +225,7 @@ function tellBars(bars, now) {
   for (const bar of bars) {
     if (bar.ends === null) continue;
     const left = leftOf(bar, now);
-    bar.el.classList.toggle("low", left < 0.3);
+    bar.el.classList.toggle("low", left < LOW);
     if (!bar.run || left === 0) bar.fill.style.setProperty("transform", `scaleX(${left})`);
   }
 }
