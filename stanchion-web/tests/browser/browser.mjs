@@ -4,7 +4,8 @@
 //     [--search NAME] [--frames S]
 //
 // Always: the page connects, names are text, the keys move in the list, axe finds nothing serious, nothing is asked from elsewhere,
-// nothing is logged as an error.
+// nothing is logged as an error; and, with looks that are made up (states.mjs): the order, the filter and the groups, what a
+// refusal leaves in its place, the page while the store is away, and what is on the first screen of 390 pixels.
 // --see NAME       a row of that name appears
 // --queue NAME     somebody waits for that name, moves up when another holder comes, and somebody joins
 // --running NAME   the lease bar of that name runs down
@@ -12,13 +13,15 @@
 // --free NAME      a lost answer is not told as a no, and then the first hold of that name is freed through the page, with the token
 // --search NAME    a name that is not among those shown is found in the whole store
 // --frames S       prints the frame times of S seconds, beside those of an empty page
-// --shots DIR      keeps screenshots: wide, light and dark, and 360 pixels wide
+// --shots DIR      keeps screenshots: wide, light and dark, 360 pixels wide, and those of the states that are made up
 //
 // The example `busy` is such a page; its names are in examples/busy.rs. Run this script in a folder where `npm install puppeteer-core axe-core` was run; CHROMIUM names the browser.
 
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+
+import { checkStates } from "./states.mjs";
 
 const require = createRequire(join(process.cwd(), "here.js"));
 const puppeteer = require("puppeteer-core");
@@ -73,18 +76,18 @@ page.on("console", (message) => {
 });
 
 const until = (test, ...values) => page.waitForFunction(test, { timeout: WAIT_MS, polling: 100 }, ...values);
-const look = (light) => page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: light ? "light" : "dark" }]);
+const look = (light, tab = page) => tab.emulateMediaFeatures([{ name: "prefers-color-scheme", value: light ? "light" : "dark" }]);
 
 // The row of a name, if it is on the page.
 await page.evaluateOnNewDocument(() => {
   window.rowNamed = (name) => [...document.querySelectorAll("#rows > li")].find((row) => row.querySelector(".name").textContent === name);
 });
 
-async function axe() {
+async function axe(tab = page) {
   const found = [];
   for (const light of [true, false]) {
-    await look(light);
-    const { violations } = await page.evaluate(() => window.axe.run());
+    await look(light, tab);
+    const { violations } = await tab.evaluate(() => window.axe.run());
     for (const { id, impact, nodes } of violations) found.push(`${id} (${impact}, ${nodes.length}: ${nodes[0].target})`);
   }
   const bad = found.filter((text) => /\((serious|critical)/.test(text));
@@ -299,6 +302,8 @@ if (flags.frames) {
   await blank.close();
   console.log(`this page:  ${await frames(page, Number(flags.frames))}`);
 }
+await checkStates({ browser, url, check, demand, axe, source: require("axe-core").source, shots: flags.shots });
+await page.bringToFront();
 await page.evaluate(require("axe-core").source).catch(() => page.addScriptTag({ content: require("axe-core").source }));
 await check("axe", axe);
 await check("asks nothing from elsewhere", () => {
