@@ -114,6 +114,7 @@ export function place(until) {
     next.push(row);
   }
   const focused = document.activeElement?.closest?.("#rows > .row");
+  const topBefore = isRead() ? current.el.getBoundingClientRect().top : null;
   const lost = takeAway(focused);
   const stay = longestRun(next);
   for (let i = next.length - 1, after = null; i >= 0; i -= 1) {
@@ -126,9 +127,15 @@ export function place(until) {
   if (!placed.includes(current)) setCurrent(placed[Math.min(Math.max(lost, 0), placed.length - 1)] ?? null);
   if (lost >= 0) (current?.parts.name ?? list).focus({ preventScroll: true });
   else if (focused && !focused.contains(document.activeElement)) rowOf.get(focused).parts.name.focus({ preventScroll: true });
+  if (topBefore !== null && current.at >= 0) scrollBy(0, current.el.getBoundingClientRect().top - topBefore);
   if (unfinished) soon(place);
   if (back.length > 0) setTimeout(soon, 100, seeBack);
   showEmpty(unfinished);
+}
+
+// Whether the row that was used last is open or in use: it keeps its place in the window when the order changes.
+function isRead() {
+  return current !== null && current.at >= 0 && seen.has(current) && (current.open || current.el.contains(document.activeElement));
 }
 
 // The browser tells of a row coming into view only when that is a change from before it was taken away.
@@ -202,7 +209,7 @@ function setCurrent(row) {
 const touch = () => {
   touchedAt = performance.now();
 };
-list.addEventListener("pointermove", touch, { passive: true });
+for (const type of ["pointermove", "wheel", "touchmove"]) list.addEventListener(type, touch, { passive: true });
 list.addEventListener("keydown", touch);
 list.addEventListener("focusin", (event) => {
   touch();

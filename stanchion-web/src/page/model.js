@@ -38,7 +38,7 @@ function endsSoon({ lease_ends_at_ms: ends, lease_ms: length }, now) {
 
 // Smallest first: leases that are over, names that are waited for (the most waiters first), leases that end soon, held, idle.
 function urgency({ holds, holders, waiters }) {
-  const now = serverNow();
+  const now = urgencyNow();
   if (least(holds, "lease_ends_at_ms") < now) return 0;
   if (waiters > 0) return 1 + 1 / (1 + waiters);
   if (holds.some((hold) => endsSoon(hold, now))) return 2;
@@ -85,6 +85,11 @@ export function takePoints(look) {
   const fresh = look.points.filter((point) => point.at_ms > last);
   model.points = (look.full ? [] : model.points).concat(fresh).filter((point) => point.at_ms > look.now_ms - WINDOW_MS);
 }
+
+// What is on the page is not of now: the server or the store is away.
+export const isOld = () => state.everLooked && (!state.connected || state.fault !== null);
+// Leases do not end in the order of the rows while nobody can know whether they were renewed.
+const urgencyNow = () => (isOld() ? (state.goodAt ?? 0) + clock.offset : serverNow());
 
 const isUsed = ({ holders, waiters }) => holders > 0 || waiters > 0;
 export const matches = (row) =>

@@ -6,7 +6,7 @@
 
 import { place, placeSoon, placedAt, showEmpty, sift, soon, wake } from "./list.js";
 import {
-  WINDOW_MS, clock, forget, keyOf, model, order, rows, seen, serverNow, state, takePoints, takeRow, view,
+  WINDOW_MS, clock, forget, isOld, keyOf, model, order, rows, seen, serverNow, state, takePoints, takeRow, view,
 } from "./model.js";
 import { runBars, times } from "./rows.js";
 import { ask, listen, showSince, showState } from "./server.js";
@@ -68,7 +68,7 @@ function showHead(store) {
 }
 
 function countKinds() {
-  const isUnknown = rows.size === 0 && (state.fault !== null || !state.connected);
+  const isUnknown = rows.size === 0 && (isOld() || !state.everLooked);
   const counts = { "": model.byName.length };
   for (const row of model.byName) counts[row.data.kind] = (counts[row.data.kind] ?? 0) + 1;
   for (const node of document.querySelectorAll("#kinds .count")) setText(node, isUnknown ? "–" : number(counts[node.dataset.kind] ?? 0));
@@ -145,7 +145,7 @@ function addMark(box, place, text = "") {
 function drawPlots() {
   const last = model.points.at(-1);
   const totals = last ? Object.entries(PLOTS).filter(([field]) => last[field] !== null) : [];
-  setText($("totals"), totals.map(([field, name]) => `${name.toLowerCase()} ${number(last[field])}`).join(", "));
+  setText($("totals"), totals.map(([field, name]) => `${name.toLowerCase()} ${number(last[field])}`).join(" · "));
   if (!plotsBox.open) return;
   const now = serverNow();
   const steps = model.points.slice(1).map((point, i) => point.at_ms - model.points[i].at_ms).sort((a, b) => a - b);

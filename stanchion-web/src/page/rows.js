@@ -80,16 +80,17 @@ function whoHolds({ kind, holders, holds }) {
   return labels.join(", ") + (holders > labels.length ? ` and ${number(holders - labels.length)} more` : "");
 }
 
-// How much of a semaphore, wait group or limiter is held, held past the end of its lease (`over`), left or done.
+// How much of a semaphore, wait group or limiter is held, late (held past the end of the lease, `over`), left or done.
 function levelOf({ data, peak }, time) {
   const { kind, weight, holders, limit, tokens, holds } = data;
   const used = weight ?? holders;
   const late = holds.filter((hold) => hold.lease_ends_at_ms !== null && hold.lease_ends_at_ms < time);
   const over = Math.min(used ?? 0, late.reduce((sum, hold) => sum + (hold.weight ?? 1), 0));
-  const past = over > 0 ? `, ${number(over)} past the lease` : "";
+  const past = over > 0 ? `, ${number(over)} late` : "";
   if (kind === "semaphore" && used !== null) {
     const text = `${limit === null ? count(used, "permit") : `${number(used)} of ${count(limit, "permit")}`} held${past}`;
-    return { now: used, most: limit, text, parts: { held: used - over, over, left: (limit ?? used) - used } };
+    const left = Math.max(0, (limit ?? used) - used);
+    return { now: used, most: limit, text, spoken: `${text}, ${number(left)} left`, parts: { held: used - over, over, left } };
   }
   if (kind === "limiter" && tokens !== null) {
     const left = Math.max(0, tokens);
@@ -108,7 +109,7 @@ const PARTS = ["done", "held", "over", "left"];
 
 function patchLevel(row, time) {
   const { level, amount } = row.parts;
-  const { now, most, text, parts } = levelOf(row, time);
+  const { now, most, text, spoken = text, parts } = levelOf(row, time);
   setText(amount, text);
   if (level.hidden !== !most) level.hidden = !most;
   if (!most) return;
@@ -125,7 +126,7 @@ function patchLevel(row, time) {
   setAttribute(level, "aria-valuemin", 0);
   setAttribute(level, "aria-valuemax", most);
   setAttribute(level, "aria-valuenow", Math.min(now, most));
-  setAttribute(level, "aria-valuetext", text);
+  setAttribute(level, "aria-valuetext", spoken);
 }
 
 // All that changes with time alone: texts, and bars that are not animated.

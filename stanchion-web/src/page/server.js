@@ -1,6 +1,6 @@
 // What goes to the server and comes from it: the connection and what is said of it, the token, the stream, freeing.
 
-import { serverNow, sought, state } from "./model.js";
+import { isOld, serverNow, sought, state } from "./model.js";
 import { $, KINDS, count, keep, kept, number, say, setFacts, setText, shown, span } from "./text.js";
 
 // No byte for so long, not even a keep-alive, and the stream is taken for dead.
@@ -12,7 +12,7 @@ const path = (to) => new URL(to, import.meta.url);
 
 export function showState() {
   document.body.classList.toggle("connected", state.connected);
-  document.body.classList.toggle("old", state.everLooked && (!state.connected || state.fault !== null));
+  document.body.classList.toggle("old", isOld());
   document.body.classList.toggle("failing", state.fault !== null);
   if (state.connected) say("connection", state.fault === null ? "Connected." : "The store is away.");
   say("fault", state.fault === null ? "" : `The look at the store failed: ${shown(state.fault)}`);

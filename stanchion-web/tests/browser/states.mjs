@@ -220,6 +220,23 @@ export async function checkStates({ browser, url, check, demand, axe, source, sh
     });
   }
 
+  await check("a row that is read keeps its place when the order changes", async () => {
+    await open(WIDE, { set: many });
+    await press("job/00500");
+    await page.keyboard.press("Escape");
+    const was = await place();
+    await send({ full: false, set: [{ ...many[500], waiters: 3 }, { ...many[501], waiters: 2 }, { ...many[100], holders: 0 }] });
+    await until(() => document.querySelector("#rows .name").textContent === "job/00500");
+    samePlace(await page.evaluate(() => new Promise((done) => setTimeout(done, 300))).then(place), { ...was, top: (await place()).top }, "moved");
+    const { top } = await place();
+    demand(top >= 0 && top < WIDE.height, `it is at ${top} of the window`);
+    await send({ full: false, set: [many[500], ...many.slice(700, 900).map((one) => ({ ...one, waiters: 1 }))] });
+    await until(() => document.querySelector("#rows .name").textContent === "job/00501");
+    await new Promise((done) => setTimeout(done, 300));
+    samePlace(await place(), { ...was, top }, "moved back");
+    return `from ${was.top} to ${top}, and back to ${(await place()).top}`;
+  });
+
   for (const size of [WIDE, NARROW]) {
     await check(`the store is away, ${size.width} pixels`, async () => {
       const away = { set: [], points: [], error: "list in the store memory: unavailable" };
