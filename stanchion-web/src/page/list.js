@@ -79,7 +79,8 @@ function wanted() {
   return view.grouped ? inGroups(want) : want;
 }
 
-// The rows by the prefixes of their names: the groups are in the order of their first rows, which have the headings.
+// The rows by the prefixes of their names. The groups are in the order of their first rows, which
+// have the headings.
 function inGroups(want) {
   const groups = new Map();
   for (const row of want) {
@@ -133,7 +134,8 @@ export function place(until) {
   showEmpty(unfinished);
 }
 
-// Whether the row that was used last is open or in use: it keeps its place in the window when the order changes.
+// Whether the row that was used last is open or has the focus: then it keeps its place in the window
+// when the order changes.
 function isRead() {
   return current !== null && current.at >= 0 && seen.has(current) && (current.open || current.el.contains(document.activeElement));
 }

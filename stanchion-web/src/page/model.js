@@ -28,7 +28,8 @@ export const order = (a, b) =>
   collator.compare(a.data.name, b.data.name) || (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
 export const keyOf = (kind, name) => `${kind}/${name}`;
 
-// A lease is low in this last share of its length. It ends soon if it is low and has less than a minute.
+// A lease is low in this last share of its length. It ends soon if it is low and has less than a
+// minute.
 export const LOW = 0.3;
 const SOON_MS = 60_000;
 
@@ -36,7 +37,8 @@ function endsSoon({ lease_ends_at_ms: ends, lease_ms: length }, now) {
   return ends !== null && ends - now < Math.min(SOON_MS, LOW * (length ?? Infinity));
 }
 
-// Smallest first: leases that are over, names that are waited for (the most waiters first), leases that end soon, held, idle.
+// Smallest first: leases that are over, names that are waited for (the most waiters first), leases
+// that end soon, names that are held, idle names.
 function urgency({ holds, holders, waiters }) {
   const now = urgencyNow();
   if (least(holds, "lease_ends_at_ms") < now) return 0;

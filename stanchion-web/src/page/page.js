@@ -26,7 +26,7 @@ function setClock(nowMs, fresh) {
   for (const row of seen) runBars(row, true);
 }
 
-// Whether rows from before are on the page that the server does not know: it has just begun, and the store is away.
+// Whether the page has rows that the server does not know: it began while the store was away.
 let hasOldRows = false;
 
 function takeLook(look) {
@@ -103,7 +103,7 @@ function tellTimes() {
 const SVG = "http://www.w3.org/2000/svg";
 const WIDE = 300;
 const HIGH = 60;
-const PLOTS = { names: "Names", held: "Held", waiting: "Waiting", began_per_s: "Holds begun per second" };
+const PLOTS = { names: "Names", held: "Held", waiting: "Waiting", began_per_s: "Begun per second" };
 const plots = Object.entries(PLOTS).map(([field, name]) => makePlot(field, name));
 
 function makePlot(field, name) {
@@ -247,7 +247,8 @@ $("theme").addEventListener("click", () => {
   keep("localStorage", "stanchion-theme", theme);
 });
 
-// What is chosen here is kept. At first the plots are closed where they would leave no room for the list.
+// What is chosen here is kept. On a narrow page the plots are closed at first, to leave room for the
+// list.
 const plotsBox = $("plots-box");
 const rowsBox = $("compact");
 

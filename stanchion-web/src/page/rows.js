@@ -80,7 +80,8 @@ function whoHolds({ kind, holders, holds }) {
   return labels.join(", ") + (holders > labels.length ? ` and ${number(holders - labels.length)} more` : "");
 }
 
-// How much of a semaphore, wait group or limiter is held, late (held past the end of the lease, `over`), left or done.
+// How much of a semaphore, wait group or limiter is held, held past the end of its lease (`over`),
+// left or done.
 function levelOf({ data, peak }, time) {
   const { kind, weight, holders, limit, tokens, holds } = data;
   const used = weight ?? holders;
@@ -113,7 +114,7 @@ function patchLevel(row, time) {
   setText(amount, text);
   if (level.hidden !== !most) level.hidden = !most;
   if (!most) return;
-  // A part that begins the bar and is empty has no gap either: it ends one gap before the beginning.
+  // An empty part at the beginning ends one gap before it, so that its gap does not show.
   let end = 0;
   const ends = PARTS.map((part) => (end = Math.min(1, end + Math.max(0, parts[part] ?? 0) / most)));
   if (level.ends !== ends.join()) {
@@ -312,7 +313,11 @@ function makeHold(row, key) {
   const el = $("hold-template").content.firstElementChild.cloneNode(true);
   const entry = { el, bars: [], data: null };
   for (const name of ["label", "held", "leases", "when", "free", "ids"]) entry[name] = el.querySelector(`.${name}`);
-  entry.free.addEventListener("click", () => askFree(row, entry.data));
+  entry.free.addEventListener("click", () => {
+    // Safari does not focus a pressed button; after the question the focus comes back to it.
+    entry.free.focus({ preventScroll: true });
+    askFree(row, entry.data);
+  });
   row.details.holds.set(key, entry);
   return entry;
 }

@@ -1,6 +1,6 @@
 // What goes to the server and comes from it: the connection and what is said of it, the token, the stream, freeing.
 
-import { isOld, serverNow, sought, state } from "./model.js";
+import { isOld, rows, serverNow, sought, state } from "./model.js";
 import { $, KINDS, count, keep, kept, number, say, setFacts, setText, shown, span } from "./text.js";
 
 // No byte for so long, not even a keep-alive, and the stream is taken for dead.
@@ -23,7 +23,7 @@ export function showSince() {
   const now = performance.now();
   const parts = [];
   if (document.body.classList.contains("old")) {
-    const none = "There was no good look yet.";
+    const none = rows.size > 0 ? "The rows are older than this page." : "There was no good look yet.";
     parts.push(state.goodAt === null ? none : `The rows are old: last good look ${span(now - state.goodAt)} ago.`);
   } else if (state.goodAt !== null) {
     parts.push(`Last look ${span(now - state.goodAt)} ago, it took ${number(state.tookMs)} ms.`);

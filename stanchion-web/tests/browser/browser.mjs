@@ -4,8 +4,9 @@
 //     [--search NAME] [--frames S]
 //
 // Always: the page connects, names are text, the keys move in the list, axe finds nothing serious, nothing is asked from elsewhere,
-// nothing is logged as an error; and, with looks that are made up (states.mjs): the order, the filter and the groups, what a
-// refusal leaves in its place, the page while the store is away, and what is on the first screen of 390 pixels.
+// nothing is logged as an error. With looks that are made up (states.mjs): the order, the filter and
+// the groups, the place of the reader after a refusal, the page while the store is away, and the
+// first screen of 390 pixels.
 // --see NAME       a row of that name appears
 // --queue NAME     somebody waits for that name, moves up when another holder comes, and somebody joins
 // --running NAME   the lease bar of that name runs down
@@ -13,7 +14,7 @@
 // --free NAME      a lost answer is not told as a no, and then the first hold of that name is freed through the page, with the token
 // --search NAME    a name that is not among those shown is found in the whole store
 // --frames S       prints the frame times of S seconds, beside those of an empty page
-// --shots DIR      keeps screenshots: wide, light and dark, 360 pixels wide, and those of the states that are made up
+// --shots DIR      keeps screenshots: wide, light and dark, 360 pixels wide, and of the made-up states
 //
 // The example `busy` is such a page; its names are in examples/busy.rs. Run this script in a folder where `npm install puppeteer-core axe-core` was run; CHROMIUM names the browser.
 

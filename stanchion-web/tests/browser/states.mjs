@@ -1,4 +1,5 @@
-// The page in states that a running store is not in by itself: its files are those of the server, the looks are made up here.
+// The page in states that a running store is not in by itself: the files are those of the server,
+// the looks are made up here.
 
 import { join, resolve } from "node:path";
 
@@ -6,14 +7,15 @@ const WAIT_MS = 20_000;
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 390, height: 844 };
 
-// Runs before the page's own script: `send` is the next look, `status.events` and `status.unlock` are what the server answers.
+// Runs before the page's own script: `send` gives it a look, `answers` has the statuses of the
+// server's answers.
 function pretend() {
   const encoder = new TextEncoder();
   let stream = null;
-  window.status_ = { events: 200, unlock: 200, freed: true };
+  window.answers = { events: 200, unlock: 200, freed: true };
   const json = (status, body) => new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
   window.fetch = async (address) => {
-    const { events, unlock, freed } = window.status_;
+    const { events, unlock, freed } = window.answers;
     if (String(address).endsWith("/unlock")) return json(unlock, unlock === 200 ? { freed } : { error: "no", kind: null });
     if (events !== 200) return json(events, { error: "no", kind: null });
     const body = new ReadableStream({ start: (controller) => (stream = controller) });
@@ -99,7 +101,7 @@ export async function checkStates({ browser, url, check, demand, axe, source, sh
     await page.click("#ask-yes");
     await until(() => !document.getElementById("ask").open && document.getElementById("result").textContent !== "");
   };
-  // Where the reader is: the row that is open, its place in the window, and the row that has the focus.
+  // Where the reader is: the row that is open, its place in the window, and whether it has the focus.
   const place = () =>
     page.evaluate(() => {
       const row = document.querySelector("#rows > .open");
@@ -182,7 +184,7 @@ export async function checkStates({ browser, url, check, demand, axe, source, sh
     await check(`a refusal keeps the place, ${size.width} pixels`, async () => {
       await open(size, { set: many });
       await page.evaluate(() => sessionStorage.clear());
-      const set = (status) => page.evaluate((status) => Object.assign(window.status_, status), status);
+      const set = (status) => page.evaluate((status) => Object.assign(window.answers, status), status);
       await press("job/00500");
       const was = await place();
       await set({ unlock: 403 });
