@@ -17,6 +17,8 @@ use crate::output::message;
 /// The environment variable with the URL.
 const VARIABLE: &str = "STANCHION_URL";
 
+/// The namespace where the URL names none.
+const DEFAULT_NAMESPACE: &str = "stanchion";
 /// The bit of a file's mode by which users other than its owner and group read it.
 const OTHERS_READ: u32 = 0o004;
 
@@ -66,6 +68,11 @@ impl Target {
         })
     }
 
+    /// Returns the namespace that the URL names, as it is written there.
+    pub(crate) fn namespace(&self) -> Result<String, Failure> {
+        Ok(namespace_of(&self.url()?).to_owned())
+    }
+
     /// Returns the URL of a store that others see, too.
     fn checked_url(&self) -> Result<String, Failure> {
         let url = self.url()?;
@@ -75,6 +82,11 @@ impl Target {
         }
         Ok(url)
     }
+}
+
+fn namespace_of(url: &str) -> &str {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').find_map(|part| part.strip_prefix("namespace=")).unwrap_or(DEFAULT_NAMESPACE)
 }
 
 /// Returns a URL of Postgres with `migrate=off`; `None` for a URL of another store, and for one
@@ -132,6 +144,18 @@ pub(crate) fn without_urls(text: &str, arguments: impl IntoIterator<Item = Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_namespace_is_that_of_the_url() {
+        for (url, namespace) in [
+            ("redis://h/?namespace=shop", "shop"),
+            ("postgres://h/db?schema=namespace&namespace=shop&mutex=lease", "shop"),
+            ("redis://h/", "stanchion"),
+            ("redis://h/?a=b", "stanchion"),
+        ] {
+            assert_eq!(namespace_of(url), namespace, "{url}");
+        }
+    }
 
     #[test]
     fn who_only_looks_migrates_nothing_unless_the_url_says_so() {

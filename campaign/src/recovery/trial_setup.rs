@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use stanchion_core::Kind;
 
+use super::Error;
 use super::measures::LEASE;
 use super::stalls::Stalls;
 use super::trial_worker::TrialWorker;
-use super::Error;
 use crate::history::file_name;
 use crate::rounds::work::Job;
 use crate::rounds::{CampaignServer, Work};

@@ -73,7 +73,8 @@ pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Fail
     events::show_audit();
     let opened = if options.allow_unlock { target.open().await } else { target.open_to_look().await };
     let store = opened?;
-    let mut dashboard = Dashboard::new(store).prefix(&options.prefix).interval(options.interval);
+    let mut dashboard =
+        Dashboard::new(store).title(target.namespace()?).prefix(&options.prefix).interval(options.interval);
     dashboard = dashboard.token(&token).token_to_read(!is_local);
     if options.allow_unlock {
         dashboard = dashboard.allow_unlock(values::operator());
