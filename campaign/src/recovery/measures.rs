@@ -111,8 +111,8 @@ impl Measure {
 
     /// Returns the bound by the contract; `None` if there is nothing to measure. With sessions, the
     /// server's lock manager hands a lock over, without a wake-up that could get lost. The clients
-    /// of a cluster find its nodes by themselves, past any link that could be cut, and one node that
-    /// restarts has a part of the names.
+    /// of a cluster find its nodes by themselves, past any link that could be cut, and one node
+    /// that restarts has a part of the names.
     #[must_use]
     pub fn bound(self, deployment: Deployment) -> Option<Bound> {
         let Bounds { epsilon, silence, recovery } = Bounds::default();
