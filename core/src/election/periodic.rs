@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::{Future, pending};
+use std::mem;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -194,7 +195,7 @@ impl Term {
         W: Future<Output: JobResult>,
     {
         let Self { schedule, failures, .. } = self;
-        schedule.begin().await?;
+        let mut is_old = !schedule.begin().await?;
         loop {
             let due = schedule.due().await?;
             // A closure that has panicked is called again, as that of a task of tokio is not: the
@@ -211,7 +212,7 @@ impl Term {
             };
             let Some(failure) = failure else {
                 failures.store(0, Ordering::Relaxed);
-                self.note(due, schedule.period).await?;
+                self.note(due, schedule.period, mem::take(&mut is_old)).await?;
                 // Where no step waits, as on the memory store, and the next run is due, orders are
                 // seen here.
                 yield_now().await;
@@ -228,15 +229,17 @@ impl Term {
                 },
                 "a run failed, and is repeated"
             );
-            return self.note(now(), retry).await;
+            return self.note(now(), retry, is_old).await;
         }
     }
 
     /// Notes at the store that the next run is due a time after `since`: the bucket is not full
     /// until then. Only this leader makes notes, so a bucket that is not full after an answer was
     /// lost has this one.
-    async fn note(&self, since: Instant, time: Duration) -> Result<()> {
-        let Schedule { bucket, pause, .. } = &self.schedule;
+    ///
+    /// `is_old` if the bucket may have the period of another version.
+    async fn note(&self, since: Instant, time: Duration, is_old: bool) -> Result<()> {
+        let Schedule { bucket, pause, quota, .. } = &self.schedule;
         loop {
             // After a run that took longer than the period the next one is due.
             let cost = microseconds(time.saturating_sub(now().saturating_duration_since(since)));
@@ -246,6 +249,10 @@ impl Term {
             // A refusal is a note, too: that of a leader that was overtaken as it made its own.
             let noted = async {
                 if bucket.peek().await?.reset_after.is_zero() {
+                    if is_old {
+                        bucket.set_quota(*quota).await?;
+                        bucket.reset().await?;
+                    }
                     bucket.allow_n(cost).await.map(drop)
                 } else {
                     Ok(())
@@ -266,14 +273,14 @@ impl Schedule {
         doubled.min(LAST_RETRY.max(self.pause)).min(self.period)
     }
 
-    /// Puts the period in force in the place of another version's. What is due by that one is due.
-    async fn begin(&self) -> Result<()> {
-        let is_due = self.answered(|| self.bucket.peek()).await?.reset_after.is_zero();
-        self.answered(|| self.bucket.set_quota(self.quota)).await?;
-        if is_due {
-            self.answered(|| self.bucket.reset()).await?;
+    /// Puts the period in force in the place of another version's; `false` if a run is due by that
+    /// one. It is due by a longer one, too, and the bucket stays as it is until the run is noted.
+    async fn begin(&self) -> Result<bool> {
+        if self.answered(|| self.bucket.peek()).await?.reset_after.is_zero() {
+            return Ok(false);
         }
-        Ok(())
+        self.answered(|| self.bucket.set_quota(self.quota)).await?;
+        Ok(true)
     }
 
     /// Waits until the next run is due. Returns when it was: a run that begins a little late does
