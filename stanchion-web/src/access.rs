@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_lock::Mutex;
@@ -35,17 +36,36 @@ pub(crate) struct Access {
 /// Time between two answers to wrong tokens, and between two warnings.
 const BETWEEN_GUESSES: Duration = Duration::from_millis(250);
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
+/// Number of requests with a wrong token that wait at most.
+const MOST_WAITING: usize = 32;
 
 /// Requests that show a wrong token.
 #[derive(Debug)]
 struct Guesses {
     turn: Mutex<()>,
+    waiting: AtomicUsize,
     warning: Seldom,
 }
 
 impl Default for Guesses {
     fn default() -> Self {
-        Self { turn: Mutex::new(()), warning: Seldom::new(BETWEEN_WARNINGS) }
+        Self { turn: Mutex::new(()), waiting: AtomicUsize::new(0), warning: Seldom::new(BETWEEN_WARNINGS) }
+    }
+}
+
+/// One request among those that wait, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(all: &'a AtomicUsize) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Self(all)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -92,7 +112,8 @@ impl Access {
     ///
     /// # Errors
     /// A refusal: at once without a token; after a pause with a wrong one, of which all clients
-    /// together have four in a second, and a `warn` every 10 s at most.
+    /// together have four in a second, and a `warn` every 10 s at most; at once, and as too many,
+    /// where a number of them waits.
     pub(crate) async fn admit(&self, headers: &HeaderMap) -> std::result::Result<(), Refusal> {
         let shown = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
         let Some(shown) = shown else { return Err(Refusal::unauthorized()) };
@@ -105,6 +126,10 @@ impl Access {
         if self.guesses.warning.is_due() {
             tracing::warn!(name: "stanchion.web.wrong_token", "a request showed a wrong token");
         }
+        if self.guesses.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
+            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens are shown"));
+        }
+        let _waiting = Waiting::begin(&self.guesses.waiting);
         let _turn = self.guesses.turn.lock().await;
         sleep(BETWEEN_GUESSES).await;
         Err(Refusal::unauthorized())

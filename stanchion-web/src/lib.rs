@@ -182,6 +182,8 @@ impl Dashboard {
 
     /// Makes the router. No I/O: the first request looks at the store.
     ///
+    /// To be nested, not merged: it answers paths that there are not.
+    ///
     /// Without [`hosts`](Self::hosts) it answers to every name, as the service does that it is
     /// nested into: name the hosts here, or let the service refuse others, so that no page of
     /// another site reaches it by a name of its own for this address. The limits of connections

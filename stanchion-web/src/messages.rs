@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
@@ -24,6 +25,9 @@ use crate::row::{Key, Millis, Row, millis};
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Number of messages that are kept: viewers that are slow have seen different looks.
 const MAX_KEPT: usize = 4;
+
+/// The look that a viewer waits for.
+type Next = BoxFuture<'static, Arc<Look>>;
 
 /// All of a message but the time of its sending.
 #[derive(Debug, Serialize)]
@@ -64,19 +68,24 @@ pub(crate) async fn events(
     Asked(filter): Asked<Filter>,
 ) -> Result<Response, Refusal> {
     let watch = app.watch_of(&filter.scope()?)?;
-    let pieces = stream::unfold(None::<Arc<Look>>, move |sent| {
+    let pieces = stream::unfold((None::<Arc<Look>>, None::<Next>), move |(sent, next)| {
         let (app, watch) = (Arc::clone(&app), Arc::clone(&watch));
         async move {
             let number = sent.as_ref().map_or(0, |sent| sent.number);
-            let Ok(look) = timeout(KEEP_ALIVE, watch.next(number)).await else {
-                return Some((vec![Bytes::from_static(b":\n\n")], sent));
+            let mut next = next.unwrap_or_else(|| {
+                let watch = Arc::clone(&watch);
+                Box::pin(async move { watch.next(number).await })
+            });
+            // The look goes on meanwhile: it may be this viewer's, and take long.
+            let Ok(look) = timeout(KEEP_ALIVE, &mut next).await else {
+                return Some((vec![Bytes::from_static(b":\n\n")], (sent, Some(next))));
             };
             let message =
                 watch.messages.get((number, look.number), || message(&app, &watch, &look, sent.as_deref()));
             // The rest of the message begins behind its first brace.
             let head = format!("event: look\ndata: {{\"now_ms\":{},", watch.now());
             let pieces = vec![Bytes::from(head), message.slice(1..), Bytes::from_static(b"\n\n")];
-            Some((pieces, Some(look)))
+            Some((pieces, (Some(look), None)))
         }
     });
     let body = Body::from_stream(pieces.flat_map(stream::iter).map(Ok::<_, Infallible>));

@@ -1,6 +1,7 @@
 //! The supervisor's loop.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -131,7 +132,8 @@ impl Program {
                 Order::Lost => self.end(Cause::Lost),
             }
         }
-        let of_manager = wishes.into_iter().filter(|wish| wish.is_of_a_manager());
+        let is_one_unit = self.main.is_some_and(is_of_this_unit);
+        let of_manager = wishes.into_iter().filter(|wish| is_one_unit && wish.is_of_a_manager());
         self.of_manager.extend(of_manager.map(|wish| (wish.signal, now.after(ONE_SIGNAL))));
         self.of_manager.retain(|(_, until)| *until > now);
         for (signal, at) in std::mem::take(&mut self.kept_back) {
@@ -185,10 +187,12 @@ impl Program {
         if self.deadline.is_none() || self.stdin.is_none() {
             return true;
         }
-        // What a manager has sent so far did not reach the command.
-        self.of_manager.clear();
         match self.start() {
             Ok(pid) => {
+                // What a manager has sent so far may not have reached the command. Rather twice
+                // than never.
+                let _ = self.wake.take();
+                self.of_manager.clear();
                 self.main = Some(pid);
                 for signal in std::mem::take(&mut self.early) {
                     self.pass_on(signal);
@@ -267,6 +271,12 @@ impl Program {
         // An interrupted wait is looked into as any other.
         let _ = poll(&mut events, time.as_ref());
     }
+}
+
+/// Whether a process is in the control group of this one: a command may have left it.
+fn is_of_this_unit(process: Pid) -> bool {
+    let group = |process: &str| fs::read(format!("/proc/{process}/cgroup")).ok();
+    group(&process.as_raw_nonzero().to_string()).is_some_and(|other| Some(other) == group("self"))
 }
 
 fn why_not_started(error: &io::Error) -> NotStarted {

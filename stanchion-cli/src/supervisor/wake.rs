@@ -28,7 +28,8 @@ pub(crate) struct Wake(SignalDelivery<UnixStream, WithOrigin>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     pub(crate) signal: Signal,
-    /// The process that sent it; 0 for one outside of the container, `None` for the kernel.
+    /// The process that sent it; 0 for one outside of the container, which may be any, and `None`
+    /// for the kernel.
     sender: Option<i32>,
 }
 
@@ -37,7 +38,7 @@ impl Wish {
     pub(crate) fn is_of_a_manager(self) -> bool {
         self.sender.is_some_and(|sender| {
             let name = || fs::read_to_string(format!("/proc/{sender}/comm")).unwrap_or_default();
-            sender <= 1 || name().trim_end() == MANAGER
+            sender == 1 || name().trim_end() == MANAGER
         })
     }
 }
@@ -85,9 +86,7 @@ mod tests {
     #[test]
     fn a_manager_is_the_first_process_or_has_its_name() {
         let of = |sender| Wish { signal: Signal::TERM, sender }.is_of_a_manager();
-        assert_eq!(
-            [Some(0), Some(1), Some(std::process::id().cast_signed()), None].map(of),
-            [true, true, false, false]
-        );
+        let own = Some(std::process::id().cast_signed());
+        assert_eq!([Some(1), Some(0), own, None].map(of), [true, false, false, false]);
     }
 }

@@ -259,6 +259,10 @@ async fn guesses_of_the_token_take_time() {
     assert!(guesses.iter().all(|status| *status == StatusCode::UNAUTHORIZED));
     assert!(right < std::time::Duration::from_millis(250), "whoever knows it does not wait: {right:?}");
     assert!(begin.elapsed() >= std::time::Duration::from_secs(5), "{:?}", begin.elapsed());
+    // No more than a number of them waits.
+    let crowd = futures_util::future::join_all((0..100).map(|number| ask(&number.to_string()))).await;
+    let refused = crowd.iter().filter(|status| **status == StatusCode::TOO_MANY_REQUESTS).count();
+    assert_eq!((refused, ask(TOKEN).await), (68, StatusCode::OK));
 }
 
 #[tokio::test]

@@ -30,12 +30,11 @@ impl OncePer {
     /// Returns the time until the next run is due; zero if it is.
     pub(crate) async fn due_in(&self) -> Result<Duration> {
         // By the period of the last run, which may have been another one. What is due by that is
-        // due by a longer one, too.
-        let is_due = self.bucket.peek().await?.reset_after.is_zero();
-        self.bucket.set_quota(self.quota).await?;
-        if is_due {
-            self.bucket.reset().await?;
+        // due, and the bucket stays as it is until a run is noted.
+        if self.bucket.peek().await?.reset_after.is_zero() {
+            return Ok(Duration::ZERO);
         }
+        self.bucket.set_quota(self.quota).await?;
         Ok(self.bucket.peek().await?.reset_after)
     }
 
@@ -44,7 +43,11 @@ impl OncePer {
     pub(crate) async fn note(&self, begun: Instant) -> Result<bool> {
         match microseconds(self.period.saturating_sub(begun.elapsed())) {
             0 => Ok(true),
-            cost => Ok(self.bucket.allow_n(cost).await?.allowed),
+            cost => {
+                self.bucket.set_quota(self.quota).await?;
+                self.bucket.reset().await?;
+                Ok(self.bucket.allow_n(cost).await?.allowed)
+            }
         }
     }
 }

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
 use stanchion::spi::clock::{Alarm, Instant, now, sleep};
@@ -18,8 +18,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Time limit of a request's head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be taken, for want of descriptors for instance.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Descriptors that are kept for the store and this program itself.
@@ -37,8 +35,10 @@ pub(super) fn most() -> usize {
     usize::try_from(descriptors.saturating_sub(RESERVE)).unwrap_or(MOST).clamp(1, MOST)
 }
 
-/// Serves a router, on up to that many connections, each until nothing has passed over it for
-/// `idle`.
+/// Serves a router, on up to that many connections. One ends when it takes its client longer than
+/// `idle` to send the head of a request, the next one too, or to take anything of what is sent.
+///
+/// By HTTP/1 only: a connection of HTTP/2 has many requests, and without TLS no browser makes one.
 pub(super) async fn serve(listener: TcpListener, router: Router, most: usize, idle: Duration) -> Infallible {
     let room = Arc::new(Semaphore::new(most));
     let mut open = JoinSet::new();
@@ -58,9 +58,8 @@ pub(super) async fn serve(listener: TcpListener, router: Router, most: usize, id
         };
         let service = TowerToHyperService::new(router.clone());
         open.spawn(async move {
-            let mut server = auto::Builder::new(TokioExecutor::new());
-            server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-            server.http2().timer(TokioTimer::new());
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new()).header_read_timeout(idle);
             // A client that goes away is no failure.
             let _ = server.serve_connection(TokioIo::new(Watched::new(stream, idle)), service).await;
             drop(place);
@@ -68,28 +67,29 @@ pub(super) async fn serve(listener: TcpListener, router: Router, most: usize, id
     }
 }
 
-/// A connection that ends when nothing has passed over it for a time.
+/// A connection that fails when its client has taken nothing for a time of what is sent to it.
 #[derive(Debug)]
 struct Watched {
     stream: TcpStream,
     idle: Duration,
-    /// When something passed for the last time.
-    last: Instant,
+    /// Since when it takes nothing.
+    stalled: Option<Instant>,
     alarm: Alarm,
 }
 
 impl Watched {
     fn new(stream: TcpStream, idle: Duration) -> Self {
-        Self { stream, idle, last: now(), alarm: Alarm::default() }
+        Self { stream, idle, stalled: None, alarm: Alarm::default() }
     }
 
-    /// Goes on with what was polled; fails if it waits for too long.
-    fn watch<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Goes on with a write that was polled; fails if it waits for too long.
+    fn watch(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if polled.is_ready() {
-            self.last = now();
+            self.stalled = None;
             return polled;
         }
-        ready!(self.alarm.poll(cx, self.last.checked_add(self.idle)));
+        let since = *self.stalled.get_or_insert_with(now);
+        ready!(self.alarm.poll(cx, since.checked_add(self.idle)));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -100,8 +100,7 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.watch(cx, polled)
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 

@@ -57,8 +57,9 @@ pub(crate) struct Serve {
     /// store, if not given); another one is answered with 503
     #[arg(long, value_name = "N", value_parser = values::count)]
     max_connections: Option<usize>,
-    /// After this time a connection ends over which nothing passes; viewers get something every 15s
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::idle_timeout)]
+    /// After this time a connection ends whose client sends no request, or only a part of its head,
+    /// or takes nothing of an answer
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::idle_timeout)]
     idle_timeout: Duration,
 }
 
