@@ -157,7 +157,7 @@ fn a_store_that_is_away_is_shown_and_comes_back() {
 #[test]
 fn connections_are_bounded_in_number_and_time() {
     let fixture = Fixture::redis();
-    let page = Page::start(&fixture, &["--max-connections", "3", "--idle-timeout", "1s"]);
+    let page = Page::start(&fixture, &["--max-connections", "3", "--idle-timeout", "5s"]);
     let connect = || TcpStream::connect(&page.address).unwrap();
     let ended = |stream: &mut TcpStream| {
         stream.set_read_timeout(Some(FOR_EVER)).unwrap();
