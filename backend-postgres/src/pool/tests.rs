@@ -263,10 +263,14 @@ async fn c13_a_request_with_little_time_costs_the_others_no_connection() {
     // Two connections: one of them executes a slow statement.
     let (slow, pid) = tokio::join!(run(&pool, "SELECT pg_sleep(0.1)"), number(&pool, PID));
     slow.unwrap();
-    // Longer than a machine stands still, and not as long as the ping before the next use may take.
+    // Longer than a machine stands still.
     let slow = statement("SELECT pg_sleep(3)");
     let cut = pool.rows_by(&slow, PgArguments::default(), now() + Duration::from_millis(50)).await;
     assert_eq!(cut.unwrap_err().kind(), ErrorKind::Unknown);
+    let active =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'";
+    let is_over = || async { server.sql(active).unwrap().trim() == "0" };
+    comes_true(LONG_TIMEOUT, "the end of the statement", is_over).await;
     let (one, other) = tokio::join!(number(&pool, PID), number(&pool, PID));
     let pids = [one.unwrap(), other.unwrap()];
     assert!(pids.contains(&pid.unwrap()), "{pids:?}");
